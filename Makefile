@@ -1,0 +1,66 @@
+# The two that matter are `make demo` and `make test`; each makes its environment first.
+# `make` alone lists the rest.
+
+SHELL       := bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+MAKEFLAGS   += --no-print-directory
+
+PYTHON ?= python3
+BIN    := .venv/bin
+STAMP  := .venv/.installed
+LOCK   := .ci/requirements.lock
+
+.PHONY: help demo test check proto bench sim fmt lock clean
+
+help: ## list these commands
+	@awk -F':.*## ' '/^[a-z]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+demo: $(STAMP) ## one training run over three regions of this machine, from intent to result
+	@$(BIN)/python -m broker.demo
+
+# Two rounds of pytest: what starts real processes or measures waits until the rest is done.
+test: check ## lint, types, layers, and every test: under 15 minutes on 2 cores
+	$(BIN)/pytest -n 2 --dist worksteal -m "not alone"
+	$(BIN)/pytest -m alone
+	$(BIN)/python -m tests.simulation --seeds 0:200
+
+check: $(STAMP) ## lint, types, layers, protos: under 30 seconds when warm
+	$(BIN)/ruff check --quiet
+	$(BIN)/ruff format --check --quiet
+	$(BIN)/lint-imports
+	$(BIN)/python proto/generate.py --check
+	$(BIN)/mypy
+
+proto: $(STAMP) ## generate broker/v1 from proto/
+	$(BIN)/python proto/generate.py
+
+bench: $(STAMP) ## the figures, as ratios; writes build/bench.json
+	$(BIN)/python -m tests.bench
+
+sim: $(STAMP) ## the simulator, over many more worlds than `make test`: SEEDS=0:5000
+	$(BIN)/python -m tests.simulation --seeds $(or $(SEEDS),0:5000)
+
+fmt: $(STAMP) ## format the code and the protos
+	$(BIN)/ruff check --quiet --fix-only
+	$(BIN)/ruff format --quiet
+	$(BIN)/buf format -w proto
+
+lock: ## resolve the dependencies anew and write the lock file
+	$(PYTHON) -m venv build/lock
+	build/lock/bin/python -m pip install --quiet uv==0.13.9
+	build/lock/bin/uv pip compile --quiet --upgrade --universal --python-version 3.11 \
+	  --generate-hashes --no-annotate --no-header --no-emit-index-url --no-emit-find-links \
+	  --extra daemon --extra demo --group dev --output-file $(LOCK) pyproject.toml
+
+clean: ## remove what was built; the environment stays
+	rm -rf build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	find broker regions replicator proto tests -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(STAMP): $(LOCK) pyproject.toml
+	@$(PYTHON) -c 'import sys; v = sys.version_info; v >= (3, 11) or sys.exit(f"Python 3.11 or newer is needed; $(PYTHON) is {v[0]}.{v[1]}. Name another: make PYTHON=python3.12")'
+	@echo "Making the environment in .venv (once, about a minute)"
+	@[ -x $(BIN)/pip ] || $(PYTHON) -m venv --clear .venv
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r $(LOCK)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@touch $@

@@ -1,0 +1,1 @@
+"""The command line: what it can do, any client can do."""

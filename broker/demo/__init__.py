@@ -1,0 +1,1 @@
+"""A real training run taken through three regions of this machine."""

@@ -1,0 +1,1 @@
+"""Commands, events and states, and the pure functions between them."""

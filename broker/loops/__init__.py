@@ -1,0 +1,1 @@
+"""The shells that observe, decide through the pure packages, and then act."""

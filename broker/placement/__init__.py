@@ -1,0 +1,1 @@
+"""Where a run could start, at what price and how soon: pure functions of a view."""

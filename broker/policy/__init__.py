@@ -1,0 +1,1 @@
+"""What time and bad news call for: (view, now) in, commands out."""

@@ -1,0 +1,1 @@
+"""Clock, entropy, tasks, logs and metrics: what pure code is handed."""

@@ -1,0 +1,1 @@
+"""The gRPC edge: translates and refuses, decides nothing."""

@@ -1,0 +1,1 @@
+"""Generated from proto/broker/v1 by proto/generate.py."""

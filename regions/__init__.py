@@ -1,0 +1,1 @@
+"""One cluster: see it, make it so. Knows no broker."""

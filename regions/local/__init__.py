@@ -1,0 +1,1 @@
+"""The embedded cluster: real processes in real gangs on this machine."""

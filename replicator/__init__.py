@@ -1,0 +1,1 @@
+"""Content to where it is wanted. Knows no broker."""

@@ -1,0 +1,1 @@
+"""Complete checkpoints, copied ahead and verified."""
