@@ -1,1 +1,5 @@
-"""Commands, events and states, and the pure functions between them."""
+"""What happened and what follows from it: commands, events, decide, evolve. Pure.
+
+The rule: every change of a run, region or team is an event that ``decide`` returned and
+``evolve`` folds; nothing here reads a clock, draws chance or does I/O. Read ``decide.py`` first.
+"""

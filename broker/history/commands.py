@@ -1,0 +1,406 @@
+"""What someone wants to happen: imperatives. ``decide`` turns each into events or a refusal.
+
+The rule: a command holds only what its sender knows; everything that follows from the state is
+``decide``'s to find. Loops may send a command again: what already holds yields no events.
+"""
+
+from dataclasses import dataclass
+
+from broker.model.checkpoint import CheckpointRef, EpochId
+from broker.model.intent import Intent, Terms
+from broker.model.policy import RegionPolicy, TeamCaps
+from broker.model.reasons import Reason
+from broker.model.run import Arrival, CloseRule, Purpose, RankEnd, Site
+from broker.model.states import PlacementEnd, PlacementState
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SubmitRun:
+    """Create a run. ``body_digest`` is the digest of the request, for request-id reuse."""
+
+    name: str
+    uid: str
+    intent: Intent
+    request_id: str
+    body_digest: str
+    forked_from: str = ""
+    fork_checkpoint: CheckpointRef | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AcceptRun:
+    """Validation passed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RejectRun:
+    """Validation failed."""
+
+    reason: Reason
+    message: str
+    field: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AmendTerms:
+    """Replace the terms; refused ETAG_MISMATCH unless ``expected_generation`` is the present."""
+
+    terms: Terms
+    expected_generation: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CancelRun:
+    """End the run CANCELLED after at most ``grace_s`` seconds of draining."""
+
+    grace_s: float
+    message: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FailRun:
+    """End the run FAILED: a limit was reached."""
+
+    reason: Reason
+    message: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResumeRun:
+    """Bring an ended run back, or restart a running one from a named step.
+
+    ``step`` None and not ``from_start``: the newest checkpoint that counts.
+    """
+
+    step: int | None
+    from_start: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExplainWait:
+    """Say what the run waits for."""
+
+    reason: Reason
+    message: str
+    next_action: str
+    next_at_s: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClimbLadder:
+    """Go to the last rung of the max-wait ladder."""
+
+    message: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AddPlacement:
+    """Try to start at a site. Checked against the team's caps in its transaction."""
+
+    placement: str
+    purpose: Purpose
+    site: Site
+    message: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MarkPrepared:
+    """The placement's content stands in its region."""
+
+    placement: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReportPlacement:
+    """What the cluster says of a placement."""
+
+    placement: str
+    state: PlacementState
+    reason: Reason
+    message: str
+    arrival: Arrival
+    cluster_uid: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JudgeStuck:
+    """A wait is stuck, on evidence."""
+
+    placement: str
+    cause: Reason
+    evidence: str
+    action: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WithdrawPlacement:
+    """Take a waiting placement out. Refused for one that holds the open epoch."""
+
+    placement: str
+    reason: Reason
+    message: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EndPlacement:
+    """A placement without an open epoch is over and seen gone."""
+
+    placement: str
+    end: PlacementEnd
+    reason: Reason
+    message: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GrantPlacement:
+    """Open the next epoch on a placement; ``decide`` picks the checkpoint it resumes from."""
+
+    placement: str
+    nonce: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordStart:
+    """The owner record says STARTED."""
+
+    epoch: EpochId
+    nonces: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordRunning:
+    """Every listed rank reported running."""
+
+    epoch: EpochId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordProgress:
+    """A listed rank reported a step."""
+
+    epoch: EpochId
+    step: int
+    loss: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordCheckpoint:
+    """A complete checkpoint of the open epoch was found and described."""
+
+    ref: CheckpointRef
+    size_bytes: int
+    region: str
+    written_wall_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordCopy:
+    """A verified copy was made."""
+
+    ref: CheckpointRef
+    region: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordLostCopy:
+    """A copy is gone or damaged."""
+
+    ref: CheckpointRef
+    region: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MarkCheckpoint:
+    """Mark the checkpoint of a step bad, pinned or labelled; None leaves a mark."""
+
+    step: int
+    is_bad: bool | None = None
+    is_pinned: bool | None = None
+    label: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordPruned:
+    """Retention removed a checkpoint everywhere."""
+
+    ref: CheckpointRef
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequestDrain:
+    """Ask the open epoch to save and stop."""
+
+    reason: Reason
+    message: str
+    grace_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordDrainAck:
+    """The training acknowledged the drain."""
+
+    epoch: EpochId
+    step: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StopEpoch:
+    """Revoke or fence the open epoch."""
+
+    reason: Reason
+    message: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CloseEpoch:
+    """The protocol's rules say that the epoch is closed.
+
+    ``found`` is what a scan of the epoch's store found complete, empty when it cannot be read.
+    ``cause`` explains an end that is not the command's own (NODE_PREEMPTED, EVICTED, ...);
+    None when the exits speak for themselves.
+    """
+
+    epoch: EpochId
+    rule: CloseRule
+    ends: tuple[RankEnd, ...]
+    found: tuple[RecordCheckpoint, ...]
+    cause: Reason | None
+    message: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PayDebt:
+    """The fence owed by a close of rule (d) is written."""
+
+    epoch: EpochId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WarnRun:
+    """Say a loud thing."""
+
+    reason: Reason
+    message: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AdoptEpoch:
+    """Take over a STARTED epoch above the log (R1, R2)."""
+
+    epoch: EpochId
+    placement: str
+    site: Site
+    nonces: tuple[str, ...]
+    resume_from: CheckpointRef | None
+    seals: tuple[CheckpointRef, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SkipEpochs:
+    """Start above ``next_epoch - 1`` (R1)."""
+
+    next_epoch: int
+
+
+RunCommand = (
+    SubmitRun
+    | AcceptRun
+    | RejectRun
+    | AmendTerms
+    | CancelRun
+    | FailRun
+    | ResumeRun
+    | ExplainWait
+    | ClimbLadder
+    | AddPlacement
+    | MarkPrepared
+    | ReportPlacement
+    | JudgeStuck
+    | WithdrawPlacement
+    | EndPlacement
+    | GrantPlacement
+    | RecordStart
+    | RecordRunning
+    | RecordProgress
+    | RecordCheckpoint
+    | RecordCopy
+    | RecordLostCopy
+    | MarkCheckpoint
+    | RecordPruned
+    | RequestDrain
+    | RecordDrainAck
+    | StopEpoch
+    | CloseEpoch
+    | PayDebt
+    | WarnRun
+    | AdoptEpoch
+    | SkipEpochs
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SetPolicy:
+    """Replace a region's policy."""
+
+    policy: RegionPolicy
+    expected_generation: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CordonRegion:
+    """Send no new placement there."""
+
+    message: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UncordonRegion:
+    """Allow new placements, and end a drain."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DrainRegion:
+    """Cordon, and ask what runs there to leave."""
+
+    message: str
+    grace_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WaiveRegion:
+    """Let a restored broker go on without having seen the region."""
+
+
+RegionCommand = SetPolicy | CordonRegion | UncordonRegion | DrainRegion | WaiveRegion
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SetCaps:
+    """Replace a team's caps."""
+
+    caps: TeamCaps
+    expected_generation: int
+
+
+TeamCommand = SetCaps
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BeginIncarnation:
+    """Begin the log's first life, or the next after a restore."""
+
+    incarnation: int
+    is_restored: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordSurvey:
+    """A region was read whole after a restore."""
+
+    region: str
+
+
+BrokerCommand = BeginIncarnation | RecordSurvey
+
+Command = RunCommand | RegionCommand | TeamCommand | BrokerCommand

@@ -1,0 +1,21 @@
+"""Who caused an event: a user, ops, the broker's own loops, or a cluster's facts."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class ActorKind(StrEnum):
+    """The kinds of actors that events name."""
+
+    USER = "USER"
+    OPS = "OPS"
+    BROKER = "BROKER"
+    CLUSTER = "CLUSTER"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Actor:
+    """One actor: ``name`` is a user name, a loop ("placer") or a cluster name."""
+
+    kind: ActorKind
+    name: str

@@ -1,0 +1,151 @@
+"""What is known of clusters, queues and flavors, and the offers made from it.
+
+Unknown is None, never zero. These are the broker's nouns; ``loops/translate.py`` makes them from
+what a cluster's port reports.
+"""
+
+from dataclasses import dataclass
+from decimal import Decimal
+from enum import StrEnum
+
+from broker.model.intent import CapacityType
+from broker.model.reasons import Reason
+
+
+class SignalKind(StrEnum):
+    """One observation about capacity."""
+
+    STOCKOUT = "STOCKOUT"
+    PARTIAL = "PARTIAL"
+    NODES_CAME = "NODES_CAME"
+    ADMITTED = "ADMITTED"
+    STARTED = "STARTED"
+    PREEMPTED = "PREEMPTED"
+    QUOTA_REFUSED = "QUOTA_REFUSED"
+    NODE_LOST = "NODE_LOST"
+    REFUSED = "REFUSED"
+
+
+class Certainty(StrEnum):
+    """How well the capacity of an offer is known."""
+
+    NODES_FREE = "NODES_FREE"
+    BOOKED = "BOOKED"
+    QUOTA_ONLY = "QUOTA_ONLY"
+    UNKNOWN = "UNKNOWN"
+
+
+@dataclass(frozen=True, slots=True, order=True, kw_only=True)
+class FlavorKey:
+    """One kind of machine in one queue of one cluster: where a signal belongs."""
+
+    cluster: str
+    queue: str
+    flavor: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Signal:
+    """One observation about capacity, at broker time ``elapsed_s``, from ``source``."""
+
+    key: FlavorKey
+    kind: SignalKind
+    elapsed_s: float
+    source: str
+    detail: str = ""
+    gpus: int = 0
+    wait_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FlavorFacts:
+    """One flavor in one queue. Counts are GPUs unless they say nodes; None means not seen."""
+
+    key: FlavorKey
+    region: str
+    accelerator: str
+    accelerators_per_node: int
+    capacity_type: CapacityType
+    zones: tuple[str, ...]
+    price_per_gpu_hour: Decimal | None
+    nominal: int | None
+    reserved: int | None
+    used: int | None
+    borrowable: int | None
+    pending_ahead_gpus: int | None
+    pending_ahead: int | None
+    nodes_free: int | None
+    nodes_coming: int | None
+    max_nodes: int | None
+    startup_s: float | None
+    preemption_notice_s: float | None = None
+
+    @property
+    def headroom(self) -> int | None:
+        """GPUs of quota that a new gang could still reserve; None when unknown."""
+        if self.nominal is None or self.reserved is None:
+            return None
+        return max(0, self.nominal + (self.borrowable or 0) - self.reserved)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterFacts:
+    """One cluster as last seen. ``seen_elapsed_s`` None: not once since the broker began."""
+
+    cluster: str
+    region: str
+    is_reachable: bool
+    is_store_reachable: bool
+    seen_elapsed_s: float | None
+    silent_since_elapsed_s: float | None
+    flavors: tuple[FlavorFacts, ...]
+    stopped_queues: frozenset[str]
+    blind: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Forecast:
+    """A distribution of the time to start: quantiles in seconds, None for "not foreseeable".
+
+    ``chance`` is the probability of a start within the run's remaining wait, 0 to 1; ``basis``
+    says in words where it comes from.
+    """
+
+    p50_s: float | None
+    p90_s: float | None
+    chance: float
+    certainty: Certainty
+    basis: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Offer:
+    """One place a run could start: where, on what, at what price, how soon."""
+
+    key: FlavorKey
+    region: str
+    capacity_type: CapacityType
+    hardware_index: int
+    nodes: int
+    gpus: int
+    price_per_gpu_hour: Decimal
+    forecast: Forecast
+    content_s: float
+    score: float
+
+    @property
+    def price_per_hour(self) -> Decimal:
+        """US dollars per hour of the whole gang."""
+        return self.price_per_gpu_hour * self.gpus
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refusal:
+    """Why one flavor is no offer for one run: a reason, a sentence, and what would change it."""
+
+    key: FlavorKey
+    region: str
+    capacity_type: CapacityType
+    hardware_index: int
+    reason: Reason
+    message: str

@@ -1,0 +1,44 @@
+"""Checkpoints and the seals that decide which of them count."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, order=True, kw_only=True)
+class EpochId:
+    """A start: its number within the run and the grant's nonce, so that two starts never mix."""
+
+    number: int
+    nonce: str
+
+    @property
+    def folder(self) -> str:
+        """The epoch's directory in a store, ``e000001-<nonce>``."""
+        return f"e{self.number:06d}-{self.nonce}"
+
+
+@dataclass(frozen=True, slots=True, order=True, kw_only=True)
+class CheckpointRef:
+    """One checkpoint of one epoch. ``digest`` is the sha256 of its manifest, hexadecimal."""
+
+    epoch: EpochId
+    step: int
+    digest: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Checkpoint:
+    """What the run knows of one complete checkpoint.
+
+    ``regions`` hold a verified copy, ``home`` is where it was written. A sealed checkpoint counts
+    for resumes; an unsealed one belongs to the open epoch, or never counted.
+    """
+
+    ref: CheckpointRef
+    size_bytes: int
+    home: str
+    written_wall_s: float
+    regions: frozenset[str]
+    is_sealed: bool = False
+    is_bad: bool = False
+    is_pinned: bool = False
+    label: str = ""

@@ -1,0 +1,278 @@
+"""A run and everything it holds: placements, epochs, checkpoints. The state that events rebuild.
+
+The rule: these values are only ever made by ``history.evolve``; every other room reads them.
+Points in time are on the broker's elapsed axis (seconds) unless the name says ``wall``.
+"""
+
+from dataclasses import dataclass, field
+from decimal import Decimal
+from enum import StrEnum
+
+from broker.model.capacity import FlavorKey
+from broker.model.checkpoint import Checkpoint, CheckpointRef, EpochId
+from broker.model.intent import CapacityType, HardwareOption, Intent, Terms
+from broker.model.moment import Moment
+from broker.model.reasons import FailureClass, Reason
+from broker.model.states import (
+    RUN_ENDED,
+    EpochState,
+    PlacementEnd,
+    PlacementState,
+    RunState,
+)
+
+
+class Purpose(StrEnum):
+    """Why a placement was added."""
+
+    FIRST = "FIRST"
+    HEDGE = "HEDGE"
+    REQUEUE = "REQUEUE"
+    SUCCESSOR = "SUCCESSOR"
+
+
+class CloseRule(StrEnum):
+    """By which rule of B2 an epoch was closed."""
+
+    NEVER_STARTED = "NEVER_STARTED"  # (a)
+    SEEN_ENDED = "SEEN_ENDED"  # (b)
+    FENCE_HEARD = "FENCE_HEARD"  # (c)
+    UNREACHABLE = "UNREACHABLE"  # (d)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Site:
+    """The offer a placement was made on, as it was then."""
+
+    key: FlavorKey
+    region: str
+    capacity_type: CapacityType
+    hardware_index: int
+    nodes: int
+    gpus: int
+    price_per_gpu_hour: Decimal
+    forecast_p50_s: float | None
+    forecast_p90_s: float | None
+    forecast_chance: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Why:
+    """A reason with its sentence, since when, and what happens next and when (law 6)."""
+
+    reason: Reason
+    message: str
+    since_s: float
+    next_action: str = ""
+    next_at_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Arrival:
+    """How far a placement has come in its cluster. None means not seen."""
+
+    ahead: int | None = None
+    ahead_gpus: int | None = None
+    nodes_here: int | None = None
+    nodes_wanted: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PhaseSeconds:
+    """Broker seconds spent in each state of a placement; GPUs bill from PROVISIONING on."""
+
+    preparing: float = 0.0
+    queued: float = 0.0
+    provisioning: float = 0.0
+    at_gate: float = 0.0
+    running: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Placement:
+    """One attempt to start the run at one site.
+
+    ``withdraw`` is set once its removal is ordered; ``end`` once it is over and seen gone.
+    ``cluster_uid`` names the very object in the cluster, empty until seen.
+    """
+
+    id: str
+    purpose: Purpose
+    site: Site
+    state: PlacementState
+    why: Why
+    added_s: float
+    entered_s: float
+    phases: PhaseSeconds = PhaseSeconds()
+    arrival: Arrival = Arrival()
+    cluster_uid: str = ""
+    was_queued: bool = False
+    stuck: Why | None = None
+    withdraw: Why | None = None
+    end: PlacementEnd | None = None
+    failure: FailureClass | None = None
+    epoch: EpochId | None = None
+    cost: Decimal = Decimal(0)
+
+    @property
+    def is_live(self) -> bool:
+        """Whether it is not over, whatever was ordered."""
+        return self.state is not PlacementState.ENDED
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether it could still be granted."""
+        return (
+            self.withdraw is None
+            and self.epoch is None
+            and self.state
+            in (
+                PlacementState.PREPARING,
+                PlacementState.QUEUED,
+                PlacementState.PROVISIONING,
+                PlacementState.AT_GATE,
+            )
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DrainOrder:
+    """A request to save and stop; ``acked_step`` is what the training answered."""
+
+    reason: Reason
+    message: str
+    ordered_s: float
+    deadline_s: float
+    is_acked: bool = False
+    acked_step: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RankEnd:
+    """How one listed process ended. ``exit_code`` None: it was seen gone, nothing more is known."""
+
+    rank: int
+    exit_code: int | None
+    signal: int | None = None
+    cause: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Epoch:
+    """One granted start of the run, from its grant to its seal.
+
+    ``is_owed`` after a close by rule (d): REVOKED-if-absent and the fence are still to be written.
+    """
+
+    id: EpochId
+    placement: str
+    cluster: str
+    region: str
+    state: EpochState
+    granted_s: float
+    resume_from: CheckpointRef | None
+    nonces: tuple[str, ...] = ()
+    started_s: float | None = None
+    running_s: float | None = None
+    drain: DrainOrder | None = None
+    stop: Why | None = None
+    close_rule: CloseRule | None = None
+    closed_s: float | None = None
+    is_owed: bool = False
+    ends: tuple[RankEnd, ...] = ()
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it still counts (law 1: at most one of a run does)."""
+        return self.state is not EpochState.CLOSED
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ending:
+    """The end that was decided for the run and waits for its open epoch to be closed."""
+
+    state: RunState
+    reason: Reason
+    message: str
+    grace_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Progress:
+    """The last believed report. ``loss`` None: not reported."""
+
+    epoch: int
+    step: int
+    loss: float | None
+    at_s: float
+    at_wall_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResumeWish:
+    """A user's named start point: the step of a checkpoint, or None for from the beginning."""
+
+    step: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """One training intent and its whole life.
+
+    ``wait_began_s`` is when the present wait began (None while it runs or has ended);
+    ``climbed`` says that max wait's ladder is at its last rung. ``next_epoch`` is the number the
+    next grant takes. ``gpu_seconds`` and ``spent`` count ended placements only.
+    """
+
+    name: str
+    uid: str
+    intent: Intent
+    request_id: str
+    created: Moment
+    updated: Moment
+    stream_version: int
+    state: RunState
+    why: Why
+    terms_generation: int = 1
+    placements: dict[str, Placement] = field(default_factory=dict)
+    epochs: tuple[Epoch, ...] = ()
+    checkpoints: tuple[Checkpoint, ...] = ()
+    progress: Progress | None = None
+    first_step_s: float | None = None
+    wait_began_s: float | None = None
+    has_started: bool = False
+    climbed: bool = False
+    user_failures: int = 0
+    infrastructure_losses: int = 0
+    ending: Ending | None = None
+    resume_wish: ResumeWish | None = None
+    next_epoch: int = 1
+    spent: Decimal = Decimal(0)
+    gpu_seconds: PhaseSeconds = PhaseSeconds()
+    ended: Moment | None = None
+    forked_from: str = ""
+
+    @property
+    def terms(self) -> Terms:
+        """The terms now in force."""
+        return self.intent.terms
+
+    @property
+    def is_ended(self) -> bool:
+        """Whether the run is over, unless a user resumes it."""
+        return self.state in RUN_ENDED
+
+    @property
+    def open_epoch(self) -> Epoch | None:
+        """The one epoch that counts, or None."""
+        last = self.epochs[-1] if self.epochs else None
+        return last if last is not None and last.is_open else None
+
+    def hardware(self, placement: Placement) -> HardwareOption:
+        """The hardware option a placement was made for."""
+        return self.intent.workload.hardware[placement.site.hardware_index]
+
+    @property
+    def live_placements(self) -> tuple[Placement, ...]:
+        """Placements that are not over, in the order they were added."""
+        return tuple(p for p in self.placements.values() if p.is_live)
