@@ -10,7 +10,7 @@ ID_PATTERN = re.compile(r"[a-z]([a-z0-9-]{0,38}[a-z0-9])?")  # 40: leaves room f
 PLACEMENT_PATTERN = re.compile(r"[a-z0-9]{12}")
 
 
-class BadName(ValueError):
+class NameMalformedError(ValueError):
     """A resource name that does not have the documented shape."""
 
 
@@ -20,20 +20,20 @@ def is_id(text: str) -> bool:
 
 
 def run_name(team: str, run: str) -> str:
-    """Return ``teams/{team}/runs/{run}``; raise BadName when an id is malformed."""
+    """Return ``teams/{team}/runs/{run}``; raise NameMalformedError when an id is malformed."""
     for part in (team, run):
         if not is_id(part):
-            raise BadName(f"{part!r} is not an id: lower-case letters, digits and '-', up to 40")
+            raise NameMalformedError(f"{part!r} is not an id: lower-case letters, digits and '-', up to 40")
     return f"teams/{team}/runs/{run}"
 
 
 def parse_run(name: str) -> tuple[str, str]:
-    """Split a run's name into (team, run); raise BadName when it is not one."""
+    """Split a run's name into (team, run); raise NameMalformedError when it is not one."""
     parts = name.split("/")
     if len(parts) != 4 or parts[0] != "teams" or parts[2] != "runs":
-        raise BadName(f"{name!r} is not of the form teams/TEAM/runs/RUN")
+        raise NameMalformedError(f"{name!r} is not of the form teams/TEAM/runs/RUN")
     if not (is_id(parts[1]) and is_id(parts[3])):
-        raise BadName(f"{name!r} holds a malformed id")
+        raise NameMalformedError(f"{name!r} holds a malformed id")
     return parts[1], parts[3]
 
 

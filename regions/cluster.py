@@ -1,0 +1,355 @@
+"""The port to a cluster: what can be seen of it, what can be asked of it. Knows no broker.
+
+The rule: unknown is None and unreadable is said; a partial answer is never read as an absence.
+Commands may be repeated, name the very object they mean, and say on failure whether trying again
+can help. ``regions/local`` and ``regions/kueue`` stand behind it, held by one contract suite.
+Read ``Cluster`` first, at the end.
+"""
+
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass, field
+from decimal import Decimal
+from enum import StrEnum
+from typing import Protocol
+
+
+class Stage(StrEnum):
+    """Where a placement stands in its cluster."""
+
+    QUEUED = "QUEUED"
+    PROVISIONING = "PROVISIONING"
+    STANDING = "STANDING"  # every member's process is up: at the gate, or past it
+    ENDED = "ENDED"  # the cluster holds no member of it any more, and will bring none
+
+
+class Cause(StrEnum):
+    """What a cluster says of a placement, in the port's words."""
+
+    NONE = "NONE"
+    WAITING_FOR_QUOTA = "WAITING_FOR_QUOTA"
+    QUOTA_NEVER_FITS = "QUOTA_NEVER_FITS"
+    QUEUE_STOPPED = "QUEUE_STOPPED"
+    WAITING_FOR_FLEX = "WAITING_FOR_FLEX"
+    NODES_COMING = "NODES_COMING"
+    STOCKOUT = "STOCKOUT"
+    PARTIAL_ARRIVAL = "PARTIAL_ARRIVAL"
+    PODS_STARTING = "PODS_STARTING"
+    IMAGE_PULL_FAILING = "IMAGE_PULL_FAILING"
+    NODE_PREEMPTED = "NODE_PREEMPTED"
+    NODE_LOST = "NODE_LOST"
+    EVICTED = "EVICTED"
+    MEMBER_EXITED = "MEMBER_EXITED"
+    WITHDRAWN = "WITHDRAWN"
+    REFUSED = "REFUSED"
+    WEDGED = "WEDGED"
+    UNKNOWN = "UNKNOWN"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FlavorSeen:
+    """One flavor of one queue. Quota in GPUs, nodes in nodes; None was not seen."""
+
+    flavor: str
+    accelerator: str
+    accelerators_per_node: int
+    capacity_type: str  # RESERVED, ON_DEMAND, SPOT, FLEX
+    zones: tuple[str, ...]
+    price_per_gpu_hour: Decimal | None
+    nominal: int | None
+    reserved: int | None
+    used: int | None
+    parked: int | None
+    borrowable: int | None
+    nodes_free: int | None
+    nodes_coming: int | None
+    max_nodes: int | None
+    startup_s: float | None
+    preemption_notice_s: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueSeen:
+    """One LocalQueue that the broker may use, and what waits in it (everybody's)."""
+
+    queue: str
+    is_stopped: bool
+    pending: int | None
+    pending_gpus: int | None
+    flavors: tuple[FlavorSeen, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemberSeen:
+    """One process of a gang. ``member`` names the very process (a pod's uid), never reused."""
+
+    rank: int
+    member: str
+    is_alive: bool
+    exit_code: int | None
+    signal: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlacementSeen:
+    """One object of ours in the cluster.
+
+    ``uid`` is the object, never reused. ``is_whole_at_gate``: every rank stands at the gate with a
+    fresh count, by the observer's clock. ``standing`` are those ranks' nonces by rank.
+    """
+
+    placement: str
+    run_key: str
+    uid: str
+    queue: str
+    flavor: str
+    stage: Stage
+    cause: Cause
+    message: str
+    ahead: int | None
+    ahead_gpus: int | None
+    nodes_here: int | None
+    nodes_wanted: int | None
+    members: tuple[MemberSeen, ...]
+    standing: Mapping[int, str]
+    is_whole_at_gate: bool
+    is_granted: bool
+    labels: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True, order=True, kw_only=True)
+class EpochKey:
+    """An epoch in a store: its run's key, its number and its grant's nonce."""
+
+    run_key: str
+    number: int
+    nonce: str
+
+
+class OwnerState(StrEnum):
+    """What an epoch's ``owner`` record says."""
+
+    UNREADABLE = "UNREADABLE"
+    ABSENT = "ABSENT"
+    STARTED = "STARTED"
+    REVOKED = "REVOKED"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RankReport:
+    """The last heartbeat of one listed process."""
+
+    rank: int
+    nonce: str
+    beat: int
+    is_running: bool
+    step: int | None
+    loss: float | None
+    is_drain_acked: bool
+    drain_step: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RankEnded:
+    """The end report of one listed process, create-if-absent and so final."""
+
+    rank: int
+    nonce: str
+    kind: str  # LEFT_GATE, STOPPED, EXITED
+    cause: str
+    exit_code: int | None
+    signal: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EpochSeen:
+    """What a store says of one epoch. Only listed nonces are reported (B4).
+
+    ``gone`` are ranks whose very process the cluster saw gone without an end report.
+    ``checkpoints`` are the steps whose marker is there.
+    """
+
+    key: EpochKey
+    placement: str
+    owner: OwnerState
+    nonces: tuple[str, ...]
+    reports: tuple[RankReport, ...]
+    ends: tuple[RankEnded, ...]
+    gone: frozenset[int]
+    is_drain_written: bool
+    is_fence_written: bool
+    checkpoints: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SignalSeen:
+    """One observation about capacity; ``age_s`` is how long ago at ``seen_at_s``."""
+
+    queue: str
+    flavor: str
+    kind: str  # broker.model.capacity.SignalKind's words
+    age_s: float
+    source: str
+    detail: str
+    gpus: int
+    wait_s: float | None
+    serial: int  # grows by one per signal of this cluster's life; for telling new from known
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterObservation:
+    """All there is to know of a cluster, as of ``seen_at_s`` on the observer's monotonic clock.
+
+    ``is_whole`` False: some of it could not be seen, ``blind`` says what; then what is missing
+    here is unknown, not absent. ``changed`` names the placements and runs (by key) that differ
+    from the observation before; None means everything may.
+    ``foreign_incarnation`` is a newer broker incarnation found in the store, or None.
+    """
+
+    cluster: str
+    region: str
+    seen_at_s: float
+    is_whole: bool
+    is_store_readable: bool
+    blind: tuple[str, ...]
+    queues: tuple[QueueSeen, ...]
+    placements: Mapping[str, PlacementSeen]
+    epochs: Mapping[EpochKey, EpochSeen]
+    signals: tuple[SignalSeen, ...]
+    changed: frozenset[str] | None
+    foreign_incarnation: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gang:
+    """The processes to start: ``ranks`` members with ``accelerators_per_node`` GPUs each."""
+
+    ranks: int
+    accelerator: str
+    accelerators_per_node: int
+    cpu_millis: int = 0
+    memory_bytes: int = 0
+    topology: str = "NONE"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Queue:
+    """Put a placement's gang into a queue, gated. Repeated: nothing happens.
+
+    ``command`` runs behind the launcher. ``bundle_digest`` must stand in the region's store.
+    ``priority`` preempts nobody until the grant. Durations in seconds.
+    """
+
+    placement: str
+    run_key: str
+    run_name: str
+    queue: str
+    flavor: str
+    gang: Gang
+    command: tuple[str, ...]
+    env: Mapping[str, str]
+    image: str
+    bundle_digest: str
+    secrets: tuple[tuple[str, str, str], ...]  # name, env, mount path
+    service_account: str
+    priority: int
+    granted_priority: int
+    gate_timeout_s: float
+    stop_grace_s: float
+    labels: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SealRecord:
+    """A closed epoch and the (step, manifest digest) pairs of it that count."""
+
+    number: int
+    nonce: str
+    checkpoints: tuple[tuple[int, str], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Grant:
+    """Write the grant of a placement. ``resume_path`` is relative to the store, or None."""
+
+    placement: str
+    epoch: EpochKey
+    incarnation: int
+    world_size: int
+    resume_path: str | None
+    bundle_digest: str
+    seals: tuple[SealRecord, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Revoke:
+    """Create the epoch's ``owner`` as REVOKED if it is absent; the observation tells who won."""
+
+    epoch: EpochKey
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Drain:
+    """Ask the epoch to save and stop within ``grace_s``."""
+
+    epoch: EpochKey
+    reason: str
+    grace_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fence:
+    """Tell the epoch to stop. Written once, never removed."""
+
+    epoch: EpochKey
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Withdraw:
+    """Remove a placement's object, in the foreground. ``uid`` is the one that is meant.
+
+    ``uid`` empty: whatever object of ours has this name and holds no started epoch, and the name
+    stays occupied so that a late Queue cannot bring it back. With ``epoch`` the owner record is
+    read first, and a STARTED one is not touched unless ``is_closed`` says that it is closed.
+    """
+
+    placement: str
+    run_key: str
+    uid: str
+    epoch: EpochKey | None
+    is_closed: bool
+
+
+Action = Queue | Grant | Revoke | Drain | Fence | Withdraw
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What became of one action. ``retry_after_s`` None: trying again cannot help."""
+
+    is_done: bool
+    cause: Cause = Cause.NONE
+    message: str = ""
+    retry_after_s: float | None = None
+
+
+class ClusterUnreachableError(Exception):
+    """The cluster or its store did not answer within the call's deadline; says nothing else."""
+
+
+class Cluster(Protocol):
+    """One cluster. Every call has a deadline of its own and raises ClusterUnreachableError."""
+
+    async def observe(self) -> ClusterObservation:
+        """Return all that can be seen now; cheap when little changed."""
+        ...
+
+    async def apply(self, actions: tuple[Action, ...]) -> tuple[Outcome, ...]:
+        """Carry out the actions in order and return one outcome for each."""
+        ...
+
+    def logs(
+        self, placement: str, rank: int, offset: int, follow: bool
+    ) -> AsyncIterator[tuple[int, bytes]]:
+        """Yield (offset after, chunk) of a rank's output from a byte offset on."""
+        ...
