@@ -23,7 +23,9 @@ def run_name(team: str, run: str) -> str:
     """Return ``teams/{team}/runs/{run}``; raise NameMalformedError when an id is malformed."""
     for part in (team, run):
         if not is_id(part):
-            raise NameMalformedError(f"{part!r} is not an id: lower-case letters, digits and '-', up to 40")
+            raise NameMalformedError(
+                f"{part!r} is not an id: lower-case letters, digits and '-', up to 40"
+            )
     return f"teams/{team}/runs/{run}"
 
 
