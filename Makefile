@@ -28,7 +28,7 @@ test: check ## lint, types, layers, and every test: under 15 minutes on 2 cores
 check: $(STAMP) ## lint, types, layers, protos: under 30 seconds when warm
 	$(BIN)/ruff check --quiet
 	$(BIN)/ruff format --check --quiet
-	$(BIN)/lint-imports
+	$(BIN)/lint-imports --no-logo
 	$(BIN)/python proto/generate.py --check
 	$(BIN)/mypy
 
