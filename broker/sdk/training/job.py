@@ -1,0 +1,259 @@
+"""One process of one start of a training run, as its script sees it. Read `Job` first.
+
+The rule it keeps: what the training does wrong raises; what the world does wrong is retried and
+said in the log. Ranks that disagree about the step of a save make no checkpoint, so a drain is
+first agreed on by all ranks, with the all-reduce that the training has anyway.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import logging
+import os
+import shutil
+import tempfile
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from types import TracebackType
+
+from broker.sdk.training import checkpoint, notes
+from broker.sdk.training.carrier import Carrier, Staged
+from broker.sdk.training.checkpoint import CheckpointError
+from broker.sdk.training.grant import Grant
+
+log = logging.getLogger("broker.sdk.training")
+
+# What a drained process exits with if nobody ended it: EX_TEMPFAIL, "try again later".
+EXIT_DRAINED = 75
+
+CLEAN_EXIT_S = 60.0
+FAILED_EXIT_S = 5.0
+# How long a drain without a deadline may wait for its checkpoint, and then for its end.
+ACKNOWLEDGE_S = 60.0
+STAND_BY_S = 600.0
+POLL_S = 0.05
+# The last words to the launcher need a moment before the deadline.
+DEADLINE_MARGIN_S = 1.0
+
+
+class Job:
+    """This process's place in the run: where to resume, where to save, whom to tell.
+
+    Outside the broker checkpoints are kept in a local directory, a resume takes the newest
+    complete one of it, and there is never a drain.
+    """
+
+    def __init__(self, grant: Grant) -> None:
+        self.grant = grant
+        self._carrier = Carrier(grant)
+        self._saved_steps: set[int] = set()
+        self._progress: notes.Progress | None = None
+        if grant.private_dir is not None:
+            self._progress = notes.Progress(grant.private_dir / "progress.json")
+        self._stage_root: Path | None = None
+        self._drain: notes.Drain | None = None
+        self._is_closed = False
+
+    @classmethod
+    def from_env(
+        cls, environ: Mapping[str, str] | None = None, *, local_dir: str | Path = "checkpoints"
+    ) -> Job:
+        """The job that the launcher's environment names, or a local one without a launcher.
+
+        `local_dir` is where checkpoints are kept outside the broker. Raises GrantError.
+        """
+        grant = Grant.read(os.environ if environ is None else environ, local_dir=Path(local_dir))
+        return cls(grant)
+
+    def resume_dir(self, *, verify: bool = False) -> Path | None:
+        """The directory of the checkpoint to start from, None to start from nothing.
+
+        With `verify` every file is read and compared with its digest. Raises CheckpointError if
+        the grant names a checkpoint that is not complete: starting from nothing instead would
+        throw the run's work away in silence.
+        """
+        named = self.grant.resume_from
+        if named is None:
+            if self.grant.is_brokered:
+                return None
+            named = checkpoint.newest_complete(self.grant.checkpoints)
+            if named is None:
+                return None
+        elif not checkpoint.is_complete(named):
+            raise CheckpointError(f"BROKER_RESUME_FROM names {named}, which is not complete")
+        if verify:
+            checkpoint.verify(named)
+        return named
+
+    @contextlib.contextmanager
+    def saving(self, step: int) -> Iterator[Path]:
+        """Give a local directory for this rank's files of `step`; carry them to the store after.
+
+        Every rank calls it for the same steps, even to save nothing; the names of all ranks'
+        files share one directory, so each is used by one rank only. It returns before the
+        checkpoint is complete: `flush` waits. An exception inside leaves nothing behind, and a
+        step that was saved already is not saved again. Raises CheckpointError for what an
+        earlier save or this one did wrong, never for a store that cannot be reached.
+        """
+        step = int(step)
+        if step < 0:
+            raise ValueError(f"step is {step}, but must be 0 or more")
+        self._carrier.raise_failure()
+        self._flush_progress()
+        self._carrier.make_room()
+        stage = Path(tempfile.mkdtemp(prefix=f"step-{step}-", dir=self._staging()))
+        try:
+            yield stage
+            checkpoint.check_part(stage, self.grant.rank)
+        except BaseException:
+            shutil.rmtree(stage, ignore_errors=True)
+            raise
+        if step in self._saved_steps:
+            shutil.rmtree(stage, ignore_errors=True)
+            return
+        self._saved_steps.add(step)
+        self._carrier.hand_over(Staged(step, stage))
+
+    def flush(self, timeout_s: float) -> bool:
+        """Wait until all that this rank saved is in the store, and for rank 0 until it is sealed.
+
+        False if that took longer than `timeout_s` seconds; the work goes on in the background.
+        """
+        return self._carrier.flush(timeout_s)
+
+    def report(
+        self,
+        step: int,
+        *,
+        loss: float | None = None,
+        samples: int | None = None,
+        fields: Mapping[str, object] | None = None,
+    ) -> None:
+        """Tell how far the training is; cheap enough for every step.
+
+        `samples` counts those seen since the run began. A loss that is not finite is said to be
+        so. `fields` are a few more numbers or words to show. A report that cannot be written is
+        left to the next one.
+        """
+        if self._progress is None:
+            return
+        said = {"checkpoints_waiting": self._carrier.waiting, **(fields or {})}
+        self._progress.report(step, loss=loss, samples=samples, fields=said)
+
+    def drain(self) -> notes.Drain | None:
+        """The word to save and leave, None while there is none; cheap enough for every step.
+
+        Ranks hear it at different moments. Let all of them agree, with an all-reduce of
+        `drain() is not None`, before one acts on it.
+        """
+        if self._drain is None and self.grant.private_dir is not None:
+            self._drain = notes.read_drain(self.grant.private_dir / "drain.json")
+        return self._drain
+
+    def acknowledge(self, step: int) -> int | None:
+        """Say that the drain was heard; the step that a resume will find, None for none.
+
+        Waits until the checkpoint of `step` is complete in the store, at most until shortly
+        before the drain's deadline, so that the word is true when the launcher passes it on.
+        """
+        limit_s = ACKNOWLEDGE_S
+        drain = self.drain()
+        remaining_s = drain.remaining_s() if drain is not None else None
+        if remaining_s is not None:
+            limit_s = max(0.0, remaining_s - DEADLINE_MARGIN_S)
+        self._flush_progress()
+        saved = step if self._wait_complete(step, limit_s) else self._newest_step()
+        if saved != step:
+            log.warning("drained at step %d, but complete in the store is %s", step, saved)
+        if self.grant.private_dir is not None:
+            try:
+                notes.write_drained(self.grant.private_dir / "drained.json", saved)
+            except OSError as error:
+                log.warning("the drain cannot be acknowledged: %s", error)
+        return saved
+
+    def stand_by(self, limit_s: float = STAND_BY_S) -> None:
+        """Wait quietly to be ended, at most `limit_s` seconds; then exit with EXIT_DRAINED.
+
+        A run that leaves by itself after a drain might be taken for one that failed or finished.
+        """
+        self._flush_progress()
+        threading.Event().wait(limit_s)
+
+    def close(self, timeout_s: float = CLEAN_EXIT_S) -> bool:
+        """Carry over what waits, for at most `timeout_s` seconds; False if something is left.
+
+        Raises CheckpointError for what a save did wrong. Called at exit if nothing else does.
+        """
+        self._is_closed = True
+        atexit.unregister(self._close_at_exit)
+        self._flush_progress()
+        is_saved = self._carrier.flush(timeout_s)
+        if not is_saved:
+            log.warning("%d checkpoints are not complete in the store", self._carrier.waiting)
+        elif self._stage_root is not None:
+            shutil.rmtree(self._stage_root, ignore_errors=True)
+            self._stage_root = None
+        self._carrier.raise_failure()
+        return is_saved
+
+    def __enter__(self) -> Job:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if kind is None:
+            self.close()
+            return
+        with contextlib.suppress(CheckpointError):
+            self.close(FAILED_EXIT_S)
+
+    def _staging(self) -> Path:
+        """The directory for parts that wait; private to this process, on the local disk."""
+        if self._stage_root is None:
+            parent = self.grant.private_dir or self.grant.checkpoints
+            parent.mkdir(parents=True, exist_ok=True)
+            prefix = f".staged-{self.grant.rank}-"
+            self._stage_root = Path(tempfile.mkdtemp(prefix=prefix, dir=parent))
+            if not self._is_closed:
+                atexit.register(self._close_at_exit)
+        return self._stage_root
+
+    def _close_at_exit(self) -> None:
+        try:
+            self.close(FAILED_EXIT_S)
+        except CheckpointError as error:
+            log.error("%s", error)
+
+    def _wait_complete(self, step: int, limit_s: float) -> bool:
+        deadline = time.monotonic() + limit_s
+        self._carrier.flush(limit_s)
+        directory = checkpoint.step_directory(self.grant.checkpoints, step)
+        pause = threading.Event()
+        while True:
+            with contextlib.suppress(OSError):
+                if checkpoint.is_complete(directory):
+                    return True
+            left_s = deadline - time.monotonic()
+            if left_s <= 0:
+                return False
+            pause.wait(min(POLL_S, left_s))
+
+    def _newest_step(self) -> int | None:
+        """The newest complete step of this epoch, or None if there is none to be seen."""
+        try:
+            newest = checkpoint.newest_complete(self.grant.checkpoints)
+        except OSError:
+            return None
+        return None if newest is None else int(newest.name[len("step-") :])
+
+    def _flush_progress(self) -> None:
+        if self._progress is not None:
+            self._progress.flush()
