@@ -3,13 +3,13 @@
 The rule: no marker, no checkpoint. The marker is the file that the format writes last.
 
 * ``FILES``: ``.complete``, JSON that names every file with its size and sha256. What it does not
-  name is not content. An empty marker stands for all the files that are there.
+  name is not content.
 * ``PYTORCH_DCP``: ``.metadata``. Torch writes ``.metadata.tmp``, removes an older ``.metadata``
   and renames; so while ``.metadata.tmp`` is there, a save is going on or was cut off, and the
-  shards may be newer than the marker.
+  shards may be newer than the marker. All files that are there are content.
 
-Directories without any marker (Lightning, Hugging Face ``checkpoint-N``) are never complete.
-Read ``judge`` first.
+An empty marker is one that is still being written. Directories without any marker (Lightning,
+Hugging Face ``checkpoint-N``) are never complete. Read ``judge`` first.
 """
 
 import json
@@ -67,7 +67,7 @@ def judge(
     """Judge a listing, by relative name, and the bytes of its marker (None: there is none)."""
     marker_name = MARKERS[checkpoint_format]
     unfinished = _UNFINISHED.get(checkpoint_format)
-    if marker is None or marker_name not in found:
+    if not marker or marker_name not in found:
         return Unfinished(why=f"its marker {marker_name} is not there")
     if unfinished in found:
         return Unfinished(why=f"{unfinished} is there: a save is going on or was cut off")
@@ -91,8 +91,6 @@ def claims_of(marker: bytes) -> Mapping[str, Claim] | Unfinished:
 
     Further fields are for its writer. Whatever cannot be read makes the checkpoint unfinished.
     """
-    if not marker.strip():
-        return {}
     try:
         files = json.loads(marker)["files"]
         claims = {

@@ -1,4 +1,4 @@
-"""Where checkpoints lie, the same in every region: ``runs/<run_key>/<epoch>/checkpoints/step-<n>/``.
+"""Where checkpoints lie: ``runs/<run_key>/<epoch>/checkpoints/step-<n>/`` in every region.
 
 The epoch's name holds its number and its grant's nonce, so two starts never share a path. Read
 ``CheckpointPath`` first.
