@@ -86,7 +86,6 @@ def write_grant(grant: layout.Grant) -> bytes:
             {
                 "epoch": seal.epoch.name,
                 "steps": [list(pair) for pair in seal.steps],
-                "resumed_from": seal.resumed_from,
             }
             for seal in grant.seals
         ],
@@ -178,24 +177,32 @@ class _Fields:
         return self._left.pop(name)
 
     def text(self, name: str) -> str:
-        return _checked(name, self.take(name), lambda v: isinstance(v, str) and len(v) <= MAX_TEXT)
+        value = self.take(name)
+        fits = isinstance(value, str) and len(value) <= MAX_TEXT
+        found: str = _checked(name, value, lambda _: fits)
+        return found
 
     def name(self, name: str) -> str:
-        return _checked(name, self.text(name), layout.is_name)
+        found: str = _checked(name, self.text(name), layout.is_name)
+        return found
 
     def nonce(self, name: str) -> str:
-        return _checked(name, self.text(name), layout.is_nonce)
+        found: str = _checked(name, self.text(name), layout.is_nonce)
+        return found
 
     def flag(self, name: str) -> bool:
-        return _checked(name, self.take(name), lambda v: isinstance(v, bool))
+        found: bool = _checked(name, self.take(name), lambda v: isinstance(v, bool))
+        return found
 
     def whole(self, name: str, least: int = 0, most: int = _MAX_INT) -> int:
-        return _checked(name, self.take(name), lambda v: _is_whole(v) and least <= v <= most)
+        found: int = _checked(name, self.take(name), lambda v: _is_whole(v) and least <= v <= most)
+        return found
 
     def whole_or_none(self, name: str, least: int = 0) -> Optional[int]:
         value = self.take(name)
         fits = value is None or (_is_whole(value) and least <= value <= _MAX_INT)
-        return _checked(name, value, lambda _: fits)
+        found: Optional[int] = _checked(name, value, lambda _: fits)
+        return found
 
     def number(self, name: str) -> float:
         return float(_checked(name, self.take(name), _is_number))
@@ -205,10 +212,14 @@ class _Fields:
         return None if value is None else float(_checked(name, value, _is_number))
 
     def one_of(self, name: str, choices: Tuple[str, ...]) -> str:
-        return _checked(name, self.text(name), lambda v: v in choices)
+        found: str = _checked(name, self.text(name), lambda v: v in choices)
+        return found
 
     def items(self, name: str, most: int) -> List[Any]:
-        return _checked(name, self.take(name), lambda v: isinstance(v, list) and len(v) <= most)
+        value = self.take(name)
+        fits = isinstance(value, list) and len(value) <= most
+        found: List[Any] = _checked(name, value, lambda _: fits)
+        return found
 
     def epoch(self, name: str) -> layout.EpochId:
         found = layout.epoch_of(self.text(name))
@@ -219,7 +230,8 @@ class _Fields:
     def checkpoint_or_none(self, name: str) -> Optional[str]:
         value = self.take(name)
         fits = value is None or (isinstance(value, str) and layout.checkpoint_of(value) is not None)
-        return _checked(name, value, lambda _: fits)
+        found: Optional[str] = _checked(name, value, lambda _: fits)
+        return found
 
     def end(self) -> None:
         if self._left:
@@ -256,7 +268,6 @@ def _seal(item: Any) -> layout.Seal:
     seal = layout.Seal(
         epoch=fields.epoch("epoch"),
         steps=tuple(_step(pair) for pair in fields.items("steps", MAX_STEPS)),
-        resumed_from=fields.checkpoint_or_none("resumed_from"),
     )
     fields.end()
     return seal

@@ -52,14 +52,10 @@ class Gate:
 
 @dataclass(frozen=True)
 class Seal:
-    """What counts of a closed epoch: (step, manifest digest), and what it had resumed from.
-
-    ``resumed_from`` is the path of a checkpoint, as in ``Grant.resume_from``; it gives the lineage.
-    """
+    """What counts of a closed epoch: its (step, manifest digest) pairs, and nothing else of it."""
 
     epoch: EpochId
     steps: Tuple[Tuple[int, str], ...]
-    resumed_from: Optional[str]
 
 
 @dataclass(frozen=True)
@@ -67,7 +63,8 @@ class Grant:
     """The broker's word that a placement may start, written once and never changed.
 
     ``resume_from`` is the path of one checkpoint folder relative to the store, or None to start
-    from nothing. ``bundle`` is a sha256 in hex, or None. ``seals`` are those the start rests on.
+    from nothing. ``bundle`` is a sha256 in hex, or None. ``seals`` are those the start rests on: of
+    every started epoch before it, also of one that saved nothing.
     """
 
     placement: str
