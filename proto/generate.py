@@ -43,8 +43,8 @@ def main(arguments: list[str]) -> int:
             image = compile_protos(Path(scratch))
             fresh = generated_files(Path(scratch) / "broker" / "v1")
             if flags.check:
-                check_current(fresh)
                 check_rules(image)
+                check_current(fresh)
             elif flags.release:
                 RELEASED.write_bytes(without_comments(image))
             else:
@@ -76,16 +76,6 @@ def compile_protos(out: Path) -> Path:
 STUB_PLUGINS = ("mypy", "mypy_grpc")
 
 
-def check_current(fresh: dict[str, bytes]) -> None:
-    """Refuses when a committed file differs from the generated one, is missing, or is left over."""
-    committed = generated_files(GENERATED)
-    stale = sorted(
-        name for name in committed.keys() | fresh.keys() if committed.get(name) != fresh.get(name)
-    )
-    if stale:
-        raise Refused(f"broker/v1 is not what proto/ says; run `make proto`: {', '.join(stale)}")
-
-
 def check_rules(image: Path) -> None:
     """Refuses what buf finds: style, missing comments, format, a change that breaks a client."""
     if not RELEASED.exists():
@@ -94,6 +84,16 @@ def check_rules(image: Path) -> None:
     run([buf, "format", "--diff", "--exit-code", str(PROTOS)])
     run([buf, "lint", str(image), *rules])
     run([buf, "breaking", str(image), "--against", str(RELEASED), *rules])
+
+
+def check_current(fresh: dict[str, bytes]) -> None:
+    """Refuses when a committed file differs from the generated one, is missing, or is left over."""
+    committed = generated_files(GENERATED)
+    stale = sorted(
+        name for name in committed.keys() | fresh.keys() if committed.get(name) != fresh.get(name)
+    )
+    if stale:
+        raise Refused(f"broker/v1 is not what proto/ says; run `make proto`: {', '.join(stale)}")
 
 
 def replace_generated(fresh: dict[str, bytes]) -> None:
