@@ -26,6 +26,7 @@ from broker.sdk.training.checkpoint import (
     FileEntry,
     is_complete,
     newest_complete,
+    step_of,
     verify,
 )
 from broker.sdk.training.grant import Grant, GrantError
@@ -42,5 +43,6 @@ __all__ = [
     "Job",
     "is_complete",
     "newest_complete",
+    "step_of",
     "verify",
 ]

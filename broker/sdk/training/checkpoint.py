@@ -54,6 +54,14 @@ def step_directory(checkpoints: Path, step: int) -> Path:
     return checkpoints / f"step-{step}"
 
 
+def step_of(directory: Path) -> int:
+    """The step of the checkpoint in `directory`, from its name. Raises CheckpointError."""
+    match = _STEP.match(directory.name)
+    if match is None:
+        raise CheckpointError(f"{directory} is not named step-<n>")
+    return int(match[1])
+
+
 def is_complete(directory: Path) -> bool:
     """Whether the checkpoint in `directory` has its marker; raises OSError if none can tell."""
     return _is_there(directory / DCP_METADATA) or _files_of_marker(directory) is not None

@@ -252,7 +252,7 @@ class Job:
             newest = checkpoint.newest_complete(self.grant.checkpoints)
         except OSError:
             return None
-        return None if newest is None else int(newest.name[len("step-") :])
+        return None if newest is None else checkpoint.step_of(newest)
 
     def _flush_progress(self) -> None:
         if self._progress is not None:
