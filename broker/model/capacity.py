@@ -59,7 +59,11 @@ class Signal:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlavorFacts:
-    """One flavor in one queue. Counts are GPUs unless they say nodes; None means not seen."""
+    """One flavor in one queue. Counts are GPUs unless they say nodes; None means not seen.
+
+    ``eta_s`` is the cluster's own word on when booked capacity comes, from when it was seen.
+    ``max_run_s`` bounds how long a node stays (flex); None means until it is given back.
+    """
 
     key: FlavorKey
     region: str
@@ -79,6 +83,8 @@ class FlavorFacts:
     max_nodes: int | None
     startup_s: float | None
     preemption_notice_s: float | None = None
+    eta_s: float | None = None
+    max_run_s: float | None = None
 
     @property
     def headroom(self) -> int | None:
