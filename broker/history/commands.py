@@ -6,7 +6,7 @@ The rule: a command holds only what its sender knows; everything that follows fr
 
 from dataclasses import dataclass
 
-from broker.model.checkpoint import CheckpointRef, EpochId
+from broker.model.checkpoint import Checkpoint, CheckpointRef, EpochId
 from broker.model.intent import Intent, Terms
 from broker.model.policy import RegionPolicy, TeamCaps
 from broker.model.reasons import Reason
@@ -16,7 +16,12 @@ from broker.model.states import PlacementEnd, PlacementState
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubmitRun:
-    """Create a run. ``body_digest`` is the digest of the request, for request-id reuse."""
+    """Create a run. ``body_digest`` is the digest of the request, for request-id reuse.
+
+    ``fork_checkpoint`` is the parent's checkpoint that the first start resumes from, its
+    ``ref.run_uid`` set to the parent's uid and the parent's copies in ``regions``. The sender pins
+    it in the parent first, so that retention leaves it there.
+    """
 
     name: str
     uid: str
@@ -24,7 +29,7 @@ class SubmitRun:
     request_id: str
     body_digest: str
     forked_from: str = ""
-    fork_checkpoint: CheckpointRef | None = None
+    fork_checkpoint: Checkpoint | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,10 +64,11 @@ class CancelRun:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FailRun:
-    """End the run FAILED: a limit was reached."""
+    """End the run FAILED: a limit was reached. A gang that runs may save for ``grace_s``."""
 
     reason: Reason
     message: str
+    grace_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 
 from broker.model.actor import Actor
-from broker.model.checkpoint import CheckpointRef, EpochId
+from broker.model.checkpoint import Checkpoint, CheckpointRef, EpochId
 from broker.model.intent import Intent, Terms
 from broker.model.moment import Moment
 from broker.model.policy import RegionPolicy, TeamCaps
@@ -27,7 +27,7 @@ class Submitted:
     request_id: str
     body_digest: str
     forked_from: str = ""
-    fork_checkpoint: CheckpointRef | None = None
+    fork_checkpoint: Checkpoint | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -302,7 +302,10 @@ class Warned:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EpochAdopted:
-    """A restored broker found an epoch above its log (R1): STARTED is open, REVOKED closed."""
+    """A restored broker found a STARTED epoch above its log and took it over as open (R1).
+
+    ``seals`` are those that its grant rests on; they come before the log's own (R2).
+    """
 
     epoch: EpochId
     placement: str

@@ -18,11 +18,21 @@ class EpochId:
 
 @dataclass(frozen=True, slots=True, order=True, kw_only=True)
 class CheckpointRef:
-    """One checkpoint of one epoch. ``digest`` is the sha256 of its manifest, hexadecimal."""
+    """One checkpoint of one epoch. ``digest`` is the sha256 of its manifest, hexadecimal.
+
+    ``run_uid`` names the run whose folder holds it when that is another one, as for the seed of a
+    fork; empty is the run itself.
+    """
 
     epoch: EpochId
     step: int
     digest: str
+    run_uid: str = ""
+
+    @property
+    def is_own(self) -> bool:
+        """Whether the run that refers to it also wrote it."""
+        return self.run_uid == ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -154,6 +154,22 @@ class Terms:
     priority: int = 0
     limits: Limits = Limits()
 
+    def accepts_region(self, region: str) -> bool:
+        """Return whether the user named the region, or left the choice to the policy."""
+        return not self.regions or region in self.regions
+
+    def keeps_residency(self, region: str) -> bool:
+        """Return whether data may stand in the region."""
+        return not self.residency or region.startswith(self.residency)
+
+    def accepts(self, region: str, capacity_type: CapacityType) -> bool:
+        """Return whether a start in the region on this capacity is within the terms."""
+        return (
+            self.accepts_region(region)
+            and self.keeps_residency(region)
+            and capacity_type in self.capacity_types
+        )
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Intent:

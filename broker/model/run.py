@@ -221,7 +221,9 @@ class Run:
 
     ``wait_began_s`` is when the present wait began (None while it runs or has ended);
     ``climbed`` says that max wait's ladder is at its last rung. ``next_epoch`` is the number the
-    next grant takes. ``gpu_seconds`` and ``spent`` count ended placements only.
+    next grant takes. ``gpu_seconds`` and ``spent`` count ended placements only; ``gpu_seconds``
+    are accelerator seconds. ``warnings`` are the last loud failures, oldest first. ``request_id``
+    and ``body_digest`` are those of the submit.
     """
 
     name: str
@@ -251,6 +253,8 @@ class Run:
     gpu_seconds: PhaseSeconds = PhaseSeconds()
     ended: Moment | None = None
     forked_from: str = ""
+    body_digest: str = ""
+    warnings: tuple[Why, ...] = ()
 
     @property
     def terms(self) -> Terms:
@@ -268,6 +272,10 @@ class Run:
         last = self.epochs[-1] if self.epochs else None
         return last if last is not None and last.is_open else None
 
+    def epoch(self, epoch_id: EpochId) -> Epoch | None:
+        """Return the epoch of that number and nonce, or None."""
+        return next((e for e in reversed(self.epochs) if e.id == epoch_id), None)
+
     def hardware(self, placement: Placement) -> HardwareOption:
         """The hardware option a placement was made for."""
         return self.intent.workload.hardware[placement.site.hardware_index]
@@ -276,3 +284,8 @@ class Run:
     def live_placements(self) -> tuple[Placement, ...]:
         """Placements that are not over, in the order they were added."""
         return tuple(p for p in self.placements.values() if p.is_live)
+
+    @property
+    def waiting_placements(self) -> tuple[Placement, ...]:
+        """Placements that could still be granted, in the order they were added."""
+        return tuple(p for p in self.placements.values() if p.is_waiting)

@@ -59,7 +59,7 @@ RUN_MOVES: Mapping[RunState, frozenset[RunState]] = {
     _R.SUBMITTED: frozenset({_R.VALIDATING, _R.CANCELLED}),
     _R.VALIDATING: frozenset({_R.REJECTED, _R.QUEUED, _R.CANCELLED}),
     _R.REJECTED: frozenset(),
-    # STARTING is the granted run; QUEUED ends FAILED at max wait or when nothing can ever fit.
+    # STARTING is the granted run, however long its gang still waits; QUEUED ends FAILED at max wait or when nothing can ever fit.
     _R.QUEUED: frozenset({_R.STARTING, _R.FAILED, _R.CANCELLED}),
     _R.STARTING: frozenset({_R.RUNNING, _R.QUEUED, _R.SUCCEEDED, _R.FAILED, _R.CANCELLED}),
     _R.RUNNING: frozenset({_R.QUEUED, _R.SUCCEEDED, _R.FAILED, _R.CANCELLED}),
@@ -84,8 +84,9 @@ EPOCH_MOVES: Mapping[EpochState, frozenset[EpochState]] = {
     # GRANTED -> CLOSED is an epoch revoked before it started.
     _E.GRANTED: frozenset({_E.STARTED, _E.STOPPING, _E.CLOSED}),
     _E.STARTED: frozenset({_E.STOPPING, _E.CLOSED}),
-    # A revocation that lost the race against `owner` finds its epoch started, and fences it.
-    _E.STOPPING: frozenset({_E.STARTED, _E.CLOSED}),
+    # A revocation that lost the race against `owner` finds its epoch started: it stays STOPPING,
+    # and ``started_s`` says that it takes a fence now.
+    _E.STOPPING: frozenset({_E.CLOSED}),
     _E.CLOSED: frozenset(),
 }
 
