@@ -49,7 +49,7 @@ fmt: $(STAMP) ## format the code and the protos
 lock: ## resolve the dependencies anew and write the lock file
 	$(PYTHON) -m venv build/lock
 	build/lock/bin/python -m pip install --quiet uv==0.13.9
-	build/lock/bin/uv pip compile --quiet --upgrade --universal --python-version 3.11 \
+	build/lock/bin/uv pip compile --quiet --upgrade --universal --python-version 3.11 --fork-strategy fewest \
 	  --generate-hashes --no-annotate --no-header --no-emit-index-url --no-emit-find-links \
 	  --extra daemon --extra demo --group dev --output-file $(LOCK) pyproject.toml
 
