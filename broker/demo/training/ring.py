@@ -14,6 +14,7 @@ import select
 import socket
 import struct
 import time
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -107,16 +108,18 @@ def join_ring(
     always of the same length. Raises PeerLostError if not all come within `timeout_s` seconds.
     """
     deadline = time.monotonic() + timeout_s
-    if rank == 0:
-        with _listen(master, deadline) as meeting:
-            listener = _listen((meeting.getsockname()[0], 0), deadline)
+    with contextlib.ExitStack() as doors:
+        if rank == 0:
+            meeting = doors.enter_context(_listen(master, deadline))
+            listener = doors.enter_context(_listen((meeting.getsockname()[0], 0), deadline))
             addresses = _gather(meeting, listener.getsockname()[1], size, token, deadline)
-    else:
-        listener, addresses = _visit(rank, master, token, deadline)
-    with listener:
+        else:
+            listener, addresses = _visit(rank, master, token, deadline)
+            doors.enter_context(listener)
         host, port = addresses[(rank + 1) % size]
         after = _call((host or master[0], port), token, deadline)
-        return Ring(rank, size, after, _accept(listener, token, deadline))
+        with _closed_on_error(after):
+            return Ring(rank, size, after, _accept(listener, token, deadline))
 
 
 def _gather(
@@ -124,17 +127,18 @@ def _gather(
 ) -> list[tuple[str, int]]:
     """Rank 0 alone: learn where every rank awaits its neighbour, and tell all of them."""
     addresses = [("", own_port)] * size  # rank 0's host is the one that everybody knows
-    visitors: dict[int, socket.socket] = {}
-    while len(visitors) < size - 1:
-        visitor = _accept(meeting, token, deadline)
-        with contextlib.suppress(PeerLostError):  # who hangs up now comes again
-            rank, port = _HELLO.unpack(_receive(visitor, _HELLO.size, deadline))
-            addresses[rank] = (visitor.getpeername()[0], port)
-            visitors[rank] = visitor
-    answer = json.dumps(addresses).encode()
-    for visitor in visitors.values():
-        with visitor, contextlib.suppress(OSError):
-            visitor.sendall(answer)
+    with contextlib.ExitStack() as visits:
+        visitors: dict[int, socket.socket] = {}
+        while len(visitors) < size - 1:
+            visitor = visits.enter_context(_accept(meeting, token, deadline))
+            with contextlib.suppress(PeerLostError):  # who hangs up now comes again
+                rank, port = _HELLO.unpack(_receive(visitor, _HELLO.size, deadline))
+                addresses[rank] = (visitor.getpeername()[0], port)
+                visitors[rank] = visitor
+        answer = json.dumps(addresses).encode()
+        for visitor in visitors.values():
+            with contextlib.suppress(OSError):
+                visitor.sendall(answer)
     return addresses
 
 
@@ -146,8 +150,9 @@ def _visit(
         try:
             with _connect(master, deadline) as visit:
                 listener = _listen((visit.getsockname()[0], 0), deadline)
-                visit.sendall(token + _HELLO.pack(rank, listener.getsockname()[1]))
-                return listener, json.loads(_receive_all(visit, deadline))
+                with _closed_on_error(listener):
+                    visit.sendall(token + _HELLO.pack(rank, listener.getsockname()[1]))
+                    return listener, json.loads(_receive_all(visit, deadline))
         except OSError as error:
             # Nobody there yet, or the one at this port is of another gang and hung up.
             _pause(deadline, f"rank 0 is not at {master[0]}:{master[1]}: {error}")
@@ -157,7 +162,8 @@ def _call(address: tuple[str, int], token: bytes, deadline: float) -> socket.soc
     """Connect to the next rank, which listens already: a refusal means that it is gone."""
     try:
         after = _connect(address, deadline)
-        after.sendall(token)
+        with _closed_on_error(after):
+            after.sendall(token)
     except OSError as error:
         raise PeerLostError(f"the next rank is not at {address[0]}:{address[1]}") from error
     return after
@@ -218,6 +224,15 @@ def _receive_all(peer: socket.socket, deadline: float) -> bytes:
     if not data:
         raise ConnectionResetError("it hung up")
     return data
+
+
+@contextlib.contextmanager
+def _closed_on_error(connection: socket.socket) -> Iterator[None]:
+    try:
+        yield
+    except BaseException:
+        connection.close()
+        raise
 
 
 def _left_s(deadline: float) -> float:
