@@ -70,7 +70,16 @@ def compile_protos(out: Path) -> Path:
         + [f"--{name}_out=quiet:{out}" for name in STUB_PLUGINS]
         + sources
     )
+    drop_empty_services(out)
     return image
+
+
+def drop_empty_services(out: Path) -> None:
+    """Removes the service modules of protos that declare no service; nobody imports them."""
+    for module in out.glob("broker/v1/*_pb2_grpc.py"):
+        if "class " not in module.read_text():
+            module.unlink()
+            module.with_suffix(".pyi").unlink()
 
 
 STUB_PLUGINS = ("mypy", "mypy_grpc")
