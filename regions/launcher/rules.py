@@ -47,6 +47,7 @@ class Cause(Enum):
     BUNDLE_BAD = "bundle_bad"
     CANNOT_RUN = "cannot_run"
     PREEMPTED = "preempted"
+    DRAINED = "drained"
     COMMAND = "command"
 
 

@@ -1,0 +1,114 @@
+"""The user's command as a process group, and the launcher's ear for signals.
+
+The rule: the group ends as a whole. Nothing of it is left when the launcher says that it stopped,
+and the command does not outlive a launcher that is killed. Read ``Child`` first.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import select
+import signal
+import subprocess
+import time
+from contextlib import suppress
+from typing import Callable, Dict, Optional, Tuple
+
+_PR_SET_PDEATHSIG = 1
+_GROUP_GONE_S = 5.0
+"""How long to wait until the kernel has removed a group that was sent SIGKILL."""
+
+
+class Child:
+    """A running command, in a session and a group of its own."""
+
+    def __init__(self, command: Tuple[str, ...], folder: Optional[str], env: Dict[str, str]):
+        self._process = subprocess.Popen(
+            command,
+            cwd=folder,
+            env=env,
+            stdin=subprocess.DEVNULL,
+            start_new_session=True,
+            preexec_fn=_die_with_parent(),  # noqa: PLW1509 - the launcher has one thread
+        )
+
+    @property
+    def group(self) -> int:
+        """The process group's id."""
+        return self._process.pid
+
+    def returncode(self) -> Optional[int]:
+        """Return the command's exit code, minus n for signal n, or None while it runs."""
+        return self._process.poll()
+
+    def signal_group(self, number: int) -> None:
+        """Send a signal to every process of the group that is still there."""
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(self._process.pid, number)
+
+    def end_group(self) -> None:
+        """Kill what the command left behind in its group, and wait until it is gone."""
+        deadline_s = time.monotonic() + _GROUP_GONE_S
+        while time.monotonic() < deadline_s:
+            try:
+                os.killpg(self._process.pid, signal.SIGKILL)
+            except (ProcessLookupError, PermissionError):
+                return
+            # In a container the launcher is process 1, and inherits what nobody waits for.
+            _reap_orphans(self._process.pid)
+            time.sleep(0.01)
+
+
+class Ear:
+    """Hears SIGTERM and SIGINT as notices, SIGCHLD as news, and sleeps until one comes."""
+
+    def __init__(self) -> None:
+        self.notices = 0
+        self._read_end, self._write_end = os.pipe()
+        os.set_blocking(self._read_end, False)
+        os.set_blocking(self._write_end, False)
+        signal.set_wakeup_fd(self._write_end, warn_on_full_buffer=False)
+        signal.signal(signal.SIGTERM, self._hear_notice)
+        signal.signal(signal.SIGINT, self._hear_notice)
+        signal.signal(signal.SIGCHLD, _hear_nothing)
+
+    def sleep(self, seconds: float) -> None:
+        """Sleep for at most so long, less if a signal comes or came."""
+        select.select([self._read_end], [], [], max(0.0, seconds))
+        with suppress(BlockingIOError):
+            os.read(self._read_end, 4096)
+
+    def _hear_notice(self, _number: int, _frame: object) -> None:
+        self.notices += 1
+
+
+def _hear_nothing(_number: int, _frame: object) -> None:
+    """Only there so that the signal ends a sleep."""
+
+
+def _reap_orphans(group: int) -> None:
+    with suppress(ChildProcessError):
+        while os.waitpid(-group, os.WNOHANG)[0]:
+            pass
+
+
+def _die_with_parent() -> Callable[[], None]:
+    # Loaded before the fork: between fork and exec nothing may allocate more than it must.
+    try:
+        libc = ctypes.CDLL(None, use_errno=True)
+        set_option = libc.prctl
+    except (OSError, AttributeError):
+        return _hear_no_parent
+    parent = os.getpid()
+
+    def ask() -> None:
+        set_option(_PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)
+        if os.getppid() != parent:
+            os._exit(1)
+
+    return ask
+
+
+def _hear_no_parent() -> None:
+    """On a kernel without the option the command may outlive a killed launcher."""
