@@ -27,7 +27,7 @@ from google.api import resource_pb2 as google_dot_api_dot_resource__pb2
 from google.protobuf import duration_pb2 as google_dot_protobuf_dot_duration__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1d\x62roker/v1/local_service.proto\x12\tbroker.v1\x1a\x1fgoogle/api/field_behavior.proto\x1a\x19google/api/resource.proto\x1a\x1egoogle/protobuf/duration.proto\"\xbb\x02\n\x12InjectFaultRequest\x12&\n\x06region\x18\x01 \x01(\tB\x16\xe2\x41\x01\x02\xfa\x41\x0f\n\rbroker/Region\x12\'\n\x08stockout\x18\x02 \x01(\x0b\x32\x13.broker.v1.StockoutH\x00\x12,\n\x07partial\x18\x03 \x01(\x0b\x32\x19.broker.v1.PartialArrivalH\x00\x12(\n\x07preempt\x18\x04 \x01(\x0b\x32\x15.broker.v1.PreemptionH\x00\x12#\n\x06outage\x18\x05 \x01(\x0b\x32\x11.broker.v1.OutageH\x00\x12#\n\x04slow\x18\x06 \x01(\x0b\x32\x13.broker.v1.SlownessH\x00\x12)\n\x07restore\x18\x07 \x01(\x0b\x32\x16.broker.v1.RestorationH\x00\x42\x07\n\x05\x66\x61ult\"&\n\x13InjectFaultResponse\x12\x0f\n\x07message\x18\x01 \x01(\t\"\x1a\n\x08Stockout\x12\x0e\n\x06\x66lavor\x18\x01 \x01(\t\"/\n\x0ePartialArrival\x12\x0e\n\x06\x66lavor\x18\x01 \x01(\t\x12\r\n\x05nodes\x18\x02 \x01(\x05\"Z\n\nPreemption\x12\x11\n\tplacement\x18\x01 \x01(\t\x12\x0e\n\x06\x66lavor\x18\x02 \x01(\t\x12)\n\x06notice\x18\x03 \x01(\x0b\x32\x19.google.protobuf.Duration\"5\n\x06Outage\x12+\n\x08\x64uration\x18\x01 \x01(\x0b\x32\x19.google.protobuf.Duration\":\n\x08Slowness\x12.\n\x05\x64\x65lay\x18\x01 \x01(\x0b\x32\x19.google.protobuf.DurationB\x04\xe2\x41\x01\x02\"\r\n\x0bRestoration2\\\n\x0cLocalService\x12L\n\x0bInjectFault\x12\x1d.broker.v1.InjectFaultRequest\x1a\x1e.broker.v1.InjectFaultResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1d\x62roker/v1/local_service.proto\x12\tbroker.v1\x1a\x1fgoogle/api/field_behavior.proto\x1a\x19google/api/resource.proto\x1a\x1egoogle/protobuf/duration.proto\"\xbb\x02\n\x12InjectFaultRequest\x12&\n\x06region\x18\x01 \x01(\tB\x16\xe2\x41\x01\x02\xfa\x41\x0f\n\rbroker/Region\x12\'\n\x08stockout\x18\x02 \x01(\x0b\x32\x13.broker.v1.StockoutH\x00\x12,\n\x07partial\x18\x03 \x01(\x0b\x32\x19.broker.v1.PartialArrivalH\x00\x12(\n\x07preempt\x18\x04 \x01(\x0b\x32\x15.broker.v1.PreemptionH\x00\x12#\n\x06outage\x18\x05 \x01(\x0b\x32\x11.broker.v1.OutageH\x00\x12#\n\x04slow\x18\x06 \x01(\x0b\x32\x13.broker.v1.SlownessH\x00\x12)\n\x07restore\x18\x07 \x01(\x0b\x32\x16.broker.v1.RestorationH\x00\x42\x07\n\x05\x66\x61ult\"&\n\x13InjectFaultResponse\x12\x0f\n\x07message\x18\x01 \x01(\t\"\x1a\n\x08Stockout\x12\x0e\n\x06\x66lavor\x18\x01 \x01(\t\"/\n\x0ePartialArrival\x12\x0e\n\x06\x66lavor\x18\x01 \x01(\t\x12\r\n\x05nodes\x18\x02 \x01(\x05\"Z\n\nPreemption\x12\x11\n\tplacement\x18\x01 \x01(\t\x12\x0e\n\x06\x66lavor\x18\x02 \x01(\t\x12)\n\x06notice\x18\x03 \x01(\x0b\x32\x19.google.protobuf.Duration\";\n\x06Outage\x12\x31\n\x08\x64uration\x18\x01 \x01(\x0b\x32\x19.google.protobuf.DurationB\x04\xe2\x41\x01\x02\":\n\x08Slowness\x12.\n\x05\x64\x65lay\x18\x01 \x01(\x0b\x32\x19.google.protobuf.DurationB\x04\xe2\x41\x01\x02\"\r\n\x0bRestoration2\\\n\x0cLocalService\x12L\n\x0bInjectFault\x12\x1d.broker.v1.InjectFaultRequest\x1a\x1e.broker.v1.InjectFaultResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -36,6 +36,8 @@ if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
   _globals['_INJECTFAULTREQUEST'].fields_by_name['region']._loaded_options = None
   _globals['_INJECTFAULTREQUEST'].fields_by_name['region']._serialized_options = b'\342A\001\002\372A\017\n\rbroker/Region'
+  _globals['_OUTAGE'].fields_by_name['duration']._loaded_options = None
+  _globals['_OUTAGE'].fields_by_name['duration']._serialized_options = b'\342A\001\002'
   _globals['_SLOWNESS'].fields_by_name['delay']._loaded_options = None
   _globals['_SLOWNESS'].fields_by_name['delay']._serialized_options = b'\342A\001\002'
   _globals['_INJECTFAULTREQUEST']._serialized_start=137
@@ -49,11 +51,11 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_PREEMPTION']._serialized_start=571
   _globals['_PREEMPTION']._serialized_end=661
   _globals['_OUTAGE']._serialized_start=663
-  _globals['_OUTAGE']._serialized_end=716
-  _globals['_SLOWNESS']._serialized_start=718
-  _globals['_SLOWNESS']._serialized_end=776
-  _globals['_RESTORATION']._serialized_start=778
-  _globals['_RESTORATION']._serialized_end=791
-  _globals['_LOCALSERVICE']._serialized_start=793
-  _globals['_LOCALSERVICE']._serialized_end=885
+  _globals['_OUTAGE']._serialized_end=722
+  _globals['_SLOWNESS']._serialized_start=724
+  _globals['_SLOWNESS']._serialized_end=782
+  _globals['_RESTORATION']._serialized_start=784
+  _globals['_RESTORATION']._serialized_end=797
+  _globals['_LOCALSERVICE']._serialized_start=799
+  _globals['_LOCALSERVICE']._serialized_end=891
 # @@protoc_insertion_point(module_scope)

@@ -162,7 +162,7 @@ class Preemption(_message.Message):
     """The flavor that loses its machines; empty with a placement."""
     @_builtins.property
     def notice(self) -> _duration_pb2.Duration:
-        """How long before that the training hears of it. Unset or 0: not at all."""
+        """How long before that the training hears of it. Unset: the flavor's own notice; 0: not at all."""
 
     def __init__(
         self,
@@ -188,7 +188,7 @@ class Outage(_message.Message):
     DURATION_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def duration(self) -> _duration_pb2.Duration:
-        """For how long. Unset: until it is restored."""
+        """For how long."""
 
     def __init__(
         self,

@@ -140,13 +140,11 @@ class ListRunsRequest(_message.Message):
     """What the former page gave; everything else of the request must be the same."""
     filter: _builtins.str
     """Comparisons joined by AND: `state = RUNNING`, `owner = "ann"`, `region = eu-west4`,
-    `labels.team-goal = "7b"`, each also with `!=`. `state` also takes ACTIVE and ENDED.
-    A region is where a live placement of the run is.
+    `labels.goal = "7b"`. A state can also be ACTIVE or ENDED, and several joined by OR in
+    parentheses: `(state = QUEUED OR state = RUNNING)`. A region is one where the run waited or ran.
     """
     order_by: _builtins.str
-    """One of `create_time` and `update_time`, with ` desc` or ` asc` after it. The default is
-    `create_time desc`.
-    """
+    """One of `create_time desc`, which is the default, `create_time` and `name`."""
     def __init__(
         self,
         *,
@@ -173,8 +171,11 @@ class ListRunsResponse(_message.Message):
     RUNS_FIELD_NUMBER: _builtins.int
     NEXT_PAGE_TOKEN_FIELD_NUMBER: _builtins.int
     UNREACHABLE_FIELD_NUMBER: _builtins.int
+    TOTAL_SIZE_FIELD_NUMBER: _builtins.int
     next_page_token: _builtins.str
     """For the next page, empty when there is none."""
+    total_size: _builtins.int
+    """How many runs the filter selects, over all pages."""
     @_builtins.property
     def runs(self) -> _containers.RepeatedCompositeFieldContainer[_run_pb2.Run]:
         """The runs."""
@@ -189,10 +190,11 @@ class ListRunsResponse(_message.Message):
         runs: _abc.Iterable[_run_pb2.Run] | None = ...,
         next_page_token: _builtins.str = ...,
         unreachable: _abc.Iterable[_builtins.str] | None = ...,
+        total_size: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["next_page_token", b"next_page_token", "runs", b"runs", "unreachable", b"unreachable"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["next_page_token", b"next_page_token", "runs", b"runs", "total_size", b"total_size", "unreachable", b"unreachable"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

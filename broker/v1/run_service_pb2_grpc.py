@@ -256,7 +256,7 @@ class RunServiceServicer:
 
     def ForkRun(self, request, context):
         """Creates a run from another one: same intent unless a new one is given, first start from one of
-        its checkpoints. The parent is not touched.
+        its checkpoints. That checkpoint is pinned in the parent, which is not touched otherwise.
 
         Errors:
         * `INVALID_ARGUMENT`: the named field is not as it must be.

@@ -27,7 +27,7 @@ if _version_not_supported:
 
 
 class TeamServiceStub:
-    """Teams: what they hold, and what they may. A team is there as soon as it has a run or caps.
+    """Teams: what they hold, and what they may. A team is there as soon as it is named.
 
     Errors carry the details that RunService describes, and every RPC can end with the codes that it
     lists for all.
@@ -57,7 +57,7 @@ class TeamServiceStub:
 
 
 class TeamServiceServicer:
-    """Teams: what they hold, and what they may. A team is there as soon as it has a run or caps.
+    """Teams: what they hold, and what they may. A team is there as soon as it is named.
 
     Errors carry the details that RunService describes, and every RPC can end with the codes that it
     lists for all.
@@ -74,7 +74,7 @@ class TeamServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def ListTeams(self, request, context):
-        """Lists the teams that have a run or caps.
+        """Lists the teams that have caps.
 
         Errors:
         * `INVALID_ARGUMENT`: the page size or the page token cannot be used.
@@ -122,7 +122,7 @@ def add_TeamServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class TeamService:
-    """Teams: what they hold, and what they may. A team is there as soon as it has a run or caps.
+    """Teams: what they hold, and what they may. A team is there as soon as it is named.
 
     Errors carry the details that RunService describes, and every RPC can end with the codes that it
     lists for all.

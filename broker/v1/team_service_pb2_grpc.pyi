@@ -28,7 +28,7 @@ GRPC_GENERATED_VERSION: str
 GRPC_VERSION: str
 
 class TeamServiceStub:
-    """Teams: what they hold, and what they may. A team is there as soon as it has a run or caps.
+    """Teams: what they hold, and what they may. A team is there as soon as it is named.
 
     Errors carry the details that RunService describes, and every RPC can end with the codes that it
     lists for all.
@@ -45,7 +45,7 @@ class TeamServiceStub:
       * `INVALID_ARGUMENT`: the name is malformed.
     """
     ListTeams: _grpc.UnaryUnaryMultiCallable[_team_service_pb2.ListTeamsRequest, _team_service_pb2.ListTeamsResponse]
-    """Lists the teams that have a run or caps.
+    """Lists the teams that have caps.
 
     Errors:
       * `INVALID_ARGUMENT`: the page size or the page token cannot be used.
@@ -61,7 +61,7 @@ class TeamServiceStub:
 
 @_typing.type_check_only
 class TeamServiceAsyncStub(TeamServiceStub):
-    """Teams: what they hold, and what they may. A team is there as soon as it has a run or caps.
+    """Teams: what they hold, and what they may. A team is there as soon as it is named.
 
     Errors carry the details that RunService describes, and every RPC can end with the codes that it
     lists for all.
@@ -75,7 +75,7 @@ class TeamServiceAsyncStub(TeamServiceStub):
       * `INVALID_ARGUMENT`: the name is malformed.
     """
     ListTeams: _aio.UnaryUnaryMultiCallable[_team_service_pb2.ListTeamsRequest, _team_service_pb2.ListTeamsResponse]  # type: ignore[assignment]
-    """Lists the teams that have a run or caps.
+    """Lists the teams that have caps.
 
     Errors:
       * `INVALID_ARGUMENT`: the page size or the page token cannot be used.
@@ -90,7 +90,7 @@ class TeamServiceAsyncStub(TeamServiceStub):
     """
 
 class TeamServiceServicer(metaclass=_abc_1.ABCMeta):
-    """Teams: what they hold, and what they may. A team is there as soon as it has a run or caps.
+    """Teams: what they hold, and what they may. A team is there as soon as it is named.
 
     Errors carry the details that RunService describes, and every RPC can end with the codes that it
     lists for all.
@@ -114,7 +114,7 @@ class TeamServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _team_service_pb2.ListTeamsRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_team_service_pb2.ListTeamsResponse, _abc.Awaitable[_team_service_pb2.ListTeamsResponse]]:
-        """Lists the teams that have a run or caps.
+        """Lists the teams that have caps.
 
         Errors:
           * `INVALID_ARGUMENT`: the page size or the page token cannot be used.
