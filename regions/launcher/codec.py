@@ -69,7 +69,9 @@ def read_end(raw: bytes) -> Union[layout.End, Unreadable]:
 
 def write_gate(gate: layout.Gate) -> bytes:
     """Write a gate record."""
-    return _write("gate", rank=gate.rank, nonce=gate.nonce, count=gate.count)
+    return _write(
+        "gate", rank=gate.rank, nonce=gate.nonce, count=gate.count, member=gate.member[:MAX_TEXT]
+    )
 
 
 def write_grant(grant: layout.Grant) -> bytes:
@@ -243,6 +245,7 @@ def _gate(fields: _Fields) -> layout.Gate:
         rank=fields.whole("rank", most=layout.MAX_RANKS - 1),
         nonce=fields.nonce("nonce"),
         count=fields.whole("count"),
+        member=fields.text("member"),
     )
 
 

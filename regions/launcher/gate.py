@@ -102,7 +102,9 @@ def _look(place: Place, known: _Knowledge) -> None:
     settings, store, keys = place.settings, place.store, place.keys
     known.count += 1
     with suppress(StoreUnreachable):
-        gate = layout.Gate(rank=settings.rank, nonce=place.nonce, count=known.count)
+        gate = layout.Gate(
+            rank=settings.rank, nonce=place.nonce, count=known.count, member=settings.member
+        )
         store.put(keys.gate(settings.placement, place.nonce), codec.write_gate(gate))
     if not isinstance(known.grant, layout.Grant):
         known.grant = read_record(store, keys.grant(settings.placement), codec.read_grant)

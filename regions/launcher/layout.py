@@ -43,11 +43,16 @@ class EpochId:
 
 @dataclass(frozen=True)
 class Gate:
-    """A process stands here; ``count`` moves for as long as it does."""
+    """A process stands here; ``count`` moves for as long as it does.
+
+    ``member`` is the cluster's own name of the process, never reused (a pod's uid), or empty: by it
+    "the cluster saw this process gone" is said of a nonce.
+    """
 
     rank: int
     nonce: str
     count: int
+    member: str = ""
 
 
 @dataclass(frozen=True)

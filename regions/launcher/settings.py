@@ -5,6 +5,7 @@
 ``BROKER_RUN_KEY``           the run's key in the store
 ``BROKER_PLACEMENT``         the placement that this gang is
 ``RANK``, ``WORLD_SIZE``     this process's rank, and the number of them
+``BROKER_MEMBER``            the cluster's own name of this process, never reused (none)
 ``BROKER_WORK_DIR``          a local directory; each process makes a private one in it
 ``BROKER_GATE_TIMEOUT_S``    how long to stand at the gate (3600)
 ``BROKER_GATE_POLL_S``       how often the count moves and the gate is looked at (1)
@@ -65,6 +66,7 @@ class Settings:
     placement: str
     rank: int
     world_size: int
+    member: str
     work_dir: str
     exit_file: Optional[str]
     gate_timeout_s: float
@@ -92,6 +94,7 @@ def read_settings(environ: Mapping[str, str], command: Tuple[str, ...]) -> Setti
         placement=_name(environ, "BROKER_PLACEMENT"),
         rank=_whole(environ, "RANK", 0, world_size - 1),
         world_size=world_size,
+        member=_name(environ, "BROKER_MEMBER") if environ.get("BROKER_MEMBER") else "",
         work_dir=_path(environ, "BROKER_WORK_DIR"),
         exit_file=exit_file and _path(environ, "BROKER_EXIT_FILE"),
         gate_timeout_s=seconds["BROKER_GATE_TIMEOUT_S"],
