@@ -59,7 +59,8 @@ RUN_MOVES: Mapping[RunState, frozenset[RunState]] = {
     _R.SUBMITTED: frozenset({_R.VALIDATING, _R.CANCELLED}),
     _R.VALIDATING: frozenset({_R.REJECTED, _R.QUEUED, _R.CANCELLED}),
     _R.REJECTED: frozenset(),
-    # STARTING is the granted run, however long its gang still waits; QUEUED ends FAILED at max wait or when nothing can ever fit.
+    # STARTING is the granted run, however long its gang still waits for capacity; QUEUED ends
+    # FAILED at max wait or when nothing can ever fit.
     _R.QUEUED: frozenset({_R.STARTING, _R.FAILED, _R.CANCELLED}),
     _R.STARTING: frozenset({_R.RUNNING, _R.QUEUED, _R.SUCCEEDED, _R.FAILED, _R.CANCELLED}),
     _R.RUNNING: frozenset({_R.QUEUED, _R.SUCCEEDED, _R.FAILED, _R.CANCELLED}),

@@ -1,0 +1,58 @@
+"""Events and runs as bytes, and back: JSON, one object each, fields by name.
+
+The rule: what was ever written loads for ever. A field is added with a default and never renamed,
+so that an old event decodes by today's class; unknown fields are passed over, so that a rollback
+of the broker reads what a newer one wrote. The golden files in ``tests/golden/events`` hold it.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final, get_args
+
+import msgspec
+
+from broker.history.events import Event
+from broker.history.refusals import HistoryError
+from broker.model.run import Run
+
+EVENT_TYPES: Final[Mapping[str, type[Any]]] = {kind.__name__: kind for kind in get_args(Event)}
+
+# Sets come out sorted, so that equal values are equal bytes.
+_ENCODER: Final = msgspec.json.Encoder(order="deterministic")
+_DECODERS: Final[Mapping[str, msgspec.json.Decoder[Any]]] = {
+    name: msgspec.json.Decoder(kind) for name, kind in EVENT_TYPES.items()
+}
+_RUN: Final[msgspec.json.Decoder[Run]] = msgspec.json.Decoder(Run)
+
+
+class UndecodableError(HistoryError):
+    """Bytes in the log that this code does not understand: damaged, or of a newer broker."""
+
+
+def encode(event: Event) -> tuple[str, bytes]:
+    """Return the event's type name and its JSON."""
+    return type(event).__name__, _ENCODER.encode(event)
+
+
+def decode(type_name: str, data: bytes) -> Event:
+    """Return the event; raise UndecodableError when the name or the bytes are not understood."""
+    decoder = _DECODERS.get(type_name)
+    if decoder is None:
+        raise UndecodableError(f"no event is called {type_name!r}")
+    try:
+        event: Event = decoder.decode(data)
+    except msgspec.MsgspecError as error:
+        raise UndecodableError(f"{type_name}: {error}") from error
+    return event
+
+
+def encode_run(run: Run) -> bytes:
+    """Return a run as JSON, for a snapshot."""
+    return _ENCODER.encode(run)
+
+
+def decode_run(data: bytes) -> Run:
+    """Return the run of a snapshot; raise UndecodableError when the bytes are not understood."""
+    try:
+        return _RUN.decode(data)
+    except msgspec.MsgspecError as error:
+        raise UndecodableError(f"Run: {error}") from error

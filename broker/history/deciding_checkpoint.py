@@ -1,0 +1,151 @@
+"""Commands about checkpoints: found complete, copied, lost, marked, pruned."""
+
+from typing import assert_never
+
+from broker.history.commands import (
+    MarkCheckpoint,
+    RecordCheckpoint,
+    RecordCopy,
+    RecordLostCopy,
+    RecordPruned,
+)
+from broker.history.deciding_life import stop_order
+from broker.history.events import (
+    CheckpointCompleted,
+    CheckpointCopied,
+    CheckpointLost,
+    CheckpointMarked,
+    CheckpointPruned,
+    Resumed,
+    RunEvent,
+)
+from broker.history.lineage import descends_from, resumable
+from broker.history.refusals import Code, Refused
+from broker.model.checkpoint import Checkpoint, CheckpointRef
+from broker.model.reasons import Reason
+from broker.model.run import Run
+
+CheckpointCommand = RecordCheckpoint | RecordCopy | RecordLostCopy | MarkCheckpoint | RecordPruned
+
+LABEL_MAX = 100  # characters
+
+
+def decide_checkpoint(run: Run, command: CheckpointCommand) -> tuple[RunEvent, ...]:
+    """Return what a command about a checkpoint makes of the run."""
+    match command:
+        case RecordCheckpoint():
+            return _complete(run, command)
+        case RecordCopy():
+            known = _find(run, command.ref)
+            if known is None or command.region in known.regions:
+                return ()
+            return (CheckpointCopied(ref=command.ref, region=command.region),)
+        case RecordLostCopy():
+            known = _find(run, command.ref)
+            if known is None or command.region not in known.regions:
+                return ()
+            lost = CheckpointLost(ref=command.ref, region=command.region, message=command.message)
+            return (lost,)
+        case MarkCheckpoint():
+            return _mark(run, command)
+        case RecordPruned():
+            return _prune(run, command.ref)
+        case _:
+            assert_never(command)
+
+
+def _find(run: Run, ref: CheckpointRef) -> Checkpoint | None:
+    return next((c for c in run.checkpoints if c.ref == ref), None)
+
+
+def _complete(run: Run, command: RecordCheckpoint) -> tuple[RunEvent, ...]:
+    epoch = run.open_epoch
+    ref = command.ref
+    # A closed epoch is never scanned again (B3), and one that has not started writes nothing (B4).
+    if epoch is None or ref.epoch != epoch.id or epoch.started_s is None:
+        return ()
+    if command.region != epoch.region:
+        raise Refused(
+            Reason.INVALID_FIELD,
+            f"epoch {epoch.id.folder} writes in {epoch.region}",
+            "region",
+            Code.INVALID_ARGUMENT,
+        )
+    if any(c.ref.epoch == ref.epoch and c.ref.step == ref.step for c in run.checkpoints):
+        return ()
+    completed = CheckpointCompleted(
+        ref=ref,
+        size_bytes=command.size_bytes,
+        region=command.region,
+        written_wall_s=command.written_wall_s,
+    )
+    return (completed,)
+
+
+def _mark(run: Run, command: MarkCheckpoint) -> tuple[RunEvent, ...]:
+    same_step = [c for c in run.checkpoints if c.ref.step == command.step]
+    if not same_step:
+        raise Refused(
+            Reason.NOT_FOUND, f"no checkpoint of step {command.step}", "step", Code.NOT_FOUND
+        )
+    if command.label is not None and len(command.label) > LABEL_MAX:
+        raise Refused(
+            Reason.INVALID_FIELD,
+            f"a label has up to {LABEL_MAX} characters",
+            "label",
+            Code.INVALID_ARGUMENT,
+        )
+    # A step that was trained twice, before and after a rollback, is marked in both.
+    changed = [c for c in same_step if _changes(c, command)]
+    events: list[RunEvent] = [
+        CheckpointMarked(
+            ref=c.ref,
+            is_bad=command.is_bad,
+            is_pinned=command.is_pinned,
+            label=command.label,
+        )
+        for c in changed
+    ]
+    if command.is_bad:
+        events += _leave_bad(run, command.step, [c.ref for c in changed])
+    return tuple(events)
+
+
+def _changes(checkpoint: Checkpoint, command: MarkCheckpoint) -> bool:
+    return (
+        command.is_bad not in (None, checkpoint.is_bad)
+        or command.is_pinned not in (None, checkpoint.is_pinned)
+        or command.label not in (None, checkpoint.label)
+    )
+
+
+def _leave_bad(run: Run, step: int, bad: list[CheckpointRef]) -> list[RunEvent]:
+    """Stop what read the step, and drop the wish to read it."""
+    events: list[RunEvent] = []
+    wish = run.resume_wish
+    if bad and wish is not None and wish.step == step:
+        events.append(Resumed(step=None, from_start=False))
+    epoch = run.open_epoch
+    if epoch is not None and any(descends_from(run, epoch.resume_from, ref) for ref in bad):
+        events += stop_order(run, Reason.STEP_MARKED_BAD, f"Step {step} was marked bad")
+    return events
+
+
+def _prune(run: Run, ref: CheckpointRef) -> tuple[RunEvent, ...]:
+    checkpoint = _find(run, ref)
+    if checkpoint is None:
+        return ()
+    epoch = run.open_epoch
+    candidates = resumable(run)
+    why = ""
+    if checkpoint.is_pinned or checkpoint.label:
+        why = "it is pinned or named"
+    elif epoch is not None and epoch.resume_from == ref:
+        why = "the open epoch reads it"
+    elif epoch is not None and ref.epoch == epoch.id:
+        why = "its epoch is open"
+    elif [c.ref for c in candidates] == [ref]:
+        why = "it is the only one to resume from"
+    if why:
+        raise Refused(Reason.ILLEGAL_IN_STATE, f"step {ref.step} is kept: {why}")
+    return (CheckpointPruned(ref=ref),)

@@ -1,0 +1,238 @@
+"""What the end of an epoch means for its run: success, another try, or the end.
+
+The rule: an epoch is sealed first, with what counts of it (B3); then its placement, then the run.
+Whose fault it was decides which limit is spent: a failure of the run's own code needs an anchor and
+a restart left (law 5), an infrastructure loss has a limit of its own, a planned move costs nothing.
+Read ``decide_close``, then ``_verdict``.
+"""
+
+from dataclasses import dataclass
+
+from broker.history.billing import billed_gpu_seconds, placement_cost
+from broker.history.causes import loss_class, placement_end
+from broker.history.commands import CloseEpoch
+from broker.history.context import Context
+from broker.history.deciding_life import withdraw_waiting
+from broker.history.events import (
+    CheckpointCompleted,
+    Ended,
+    PlacementEnded,
+    Requeued,
+    RunEvent,
+    Sealed,
+    Warned,
+    WithdrawalOrdered,
+)
+from broker.history.lineage import has_anchor
+from broker.history.refusals import Code, Refused
+from broker.model.checkpoint import CheckpointRef
+from broker.model.reasons import FailureClass, Reason
+from broker.model.run import CloseRule, Epoch, RankEnd, Run
+from broker.model.states import PlacementEnd, RunState
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """Why the epoch ended. ``failure`` None is nobody's; ``is_done`` is the command's success."""
+
+    reason: Reason
+    message: str
+    failure: FailureClass | None
+    is_done: bool = False
+
+
+def decide_close(run: Run, command: CloseEpoch, context: Context) -> tuple[RunEvent, ...]:
+    """Close the open epoch and say what follows; nothing for an epoch that is not open."""
+    epoch = run.open_epoch
+    if epoch is None or epoch.id != command.epoch:
+        return ()
+    _check_rule(epoch, command)
+    verdict = _verdict(epoch, command)
+    completed, refs, warned = _found(run, epoch, command)
+    sealed = Sealed(
+        epoch=epoch.id,
+        rule=command.rule,
+        checkpoints=refs,
+        ends=command.ends,
+        is_owed=command.rule is CloseRule.UNREACHABLE,
+        reason=verdict.reason,
+        message=verdict.message,
+        failure=verdict.failure,
+    )
+    return (
+        *completed,
+        sealed,
+        *warned,
+        *_leave_place(run, epoch, command, verdict, context),
+        *_then(run, verdict, is_anchored=has_anchor(run) or bool(refs)),
+    )
+
+
+def _check_rule(epoch: Epoch, command: CloseEpoch) -> None:
+    """Refuse a close that the protocol does not give: law 1 rests on these."""
+    is_started = epoch.started_s is not None
+    match command.rule:
+        case CloseRule.NEVER_STARTED:
+            is_right = not is_started
+        case CloseRule.SEEN_ENDED | CloseRule.FENCE_HEARD:
+            # Rank by rank, every one that `owner` lists.
+            ranks = sorted(end.rank for end in command.ends)
+            is_right = is_started and ranks == list(range(len(epoch.nonces)))
+        case CloseRule.UNREACHABLE:
+            is_right = True
+    if not is_right:
+        raise Refused(
+            Reason.ILLEGAL_IN_STATE,
+            f"epoch {epoch.id.folder} is not closed by {command.rule} as the log knows it",
+        )
+
+
+def _verdict(epoch: Epoch, command: CloseEpoch) -> Verdict:
+    """Say why it ended: an explained cause first, then our own order, then the exits."""
+    drain = epoch.drain
+    # A gang that saves for a drain leaves with 0 as well; only unasked it is success.
+    is_unasked = epoch.stop is None and not (drain is not None and drain.is_acked)
+    has_exited = command.rule is CloseRule.SEEN_ENDED and bool(command.ends)
+    if is_unasked and has_exited and all(end.exit_code == 0 for end in command.ends):
+        message = "All ranks ended with exit code 0"
+        return Verdict(reason=Reason.COMPLETED, message=message, failure=None, is_done=True)
+    if command.rule is CloseRule.NEVER_STARTED and epoch.stop is not None:
+        # Our own revocation, for whatever reason, loses nothing.
+        return Verdict(reason=epoch.stop.reason, message=epoch.stop.message, failure=None)
+    if command.cause is not None:
+        return _explained(command.cause, command.message)
+    if epoch.stop is not None:
+        return _explained(epoch.stop.reason, epoch.stop.message)
+    if drain is not None and drain.is_acked:
+        return _explained(drain.reason, drain.message)
+    return _by_exits(command)
+
+
+def _explained(cause: Reason, message: str) -> Verdict:
+    return Verdict(reason=cause, message=message, failure=loss_class(cause))
+
+
+def _by_exits(command: CloseEpoch) -> Verdict:
+    match command.rule:
+        case CloseRule.NEVER_STARTED:
+            return _explained(Reason.GATE_TIMEOUT, command.message or "The gang never started")
+        case CloseRule.UNREACHABLE:
+            message = command.message or "The region could not be reached"
+            return _explained(Reason.REPLACED_UNREACHABLE, message)
+        case CloseRule.SEEN_ENDED | CloseRule.FENCE_HEARD:
+            if any(_vanished(end) for end in command.ends):
+                # A command that fails leaves its exit code; a machine that goes leaves nothing.
+                return _explained(Reason.NODE_LOST, "A rank vanished without an exit code")
+            message = command.message or _worst(command.ends)
+            return _explained(Reason.COMMAND_FAILED, message)
+
+
+def _vanished(end: RankEnd) -> bool:
+    return end.exit_code is None and end.signal is None
+
+
+def _worst(ends: tuple[RankEnd, ...]) -> str:
+    """Name the first rank that failed, as a person would look for it."""
+    failed = [end for end in sorted(ends, key=lambda e: e.rank) if end.exit_code != 0]
+    if not failed:
+        return "The ranks were told to stop"
+    first = failed[0]
+    how = f"signal {first.signal}" if first.signal is not None else f"exit code {first.exit_code}"
+    return f"Rank {first.rank} ended with {how}" + (f" ({first.cause})" if first.cause else "")
+
+
+def _found(
+    run: Run, epoch: Epoch, command: CloseEpoch
+) -> tuple[tuple[CheckpointCompleted, ...], tuple[CheckpointRef, ...], tuple[Warned, ...]]:
+    """Return what the last scan adds, all that the seal names, and what does not fit together."""
+    known = {c.ref.step: c.ref for c in run.checkpoints if c.ref.epoch == epoch.id}
+    completed: list[CheckpointCompleted] = []
+    warned: list[Warned] = []
+    for found in () if epoch.started_s is None else command.found:
+        if found.ref.epoch != epoch.id or found.region != epoch.region:
+            raise Refused(
+                Reason.INVALID_FIELD,
+                "a scan found a checkpoint of another epoch",
+                "found",
+                Code.INVALID_ARGUMENT,
+            )
+        former = known.setdefault(found.ref.step, found.ref)
+        if former.digest != found.ref.digest:
+            # Files of a checkpoint never change: what was known complete first is what counts,
+            # and a copy that no longer matches it will not verify.
+            message = f"Step {former.step} of epoch {epoch.id.number} was written twice"
+            warned.append(Warned(reason=Reason.COPY_NOT_VERIFIED, message=message))
+        elif former is found.ref:
+            completed.append(
+                CheckpointCompleted(
+                    ref=found.ref,
+                    size_bytes=found.size_bytes,
+                    region=found.region,
+                    written_wall_s=found.written_wall_s,
+                )
+            )
+    refs = tuple(known[step] for step in sorted(known))
+    return tuple(completed), refs, tuple(warned)
+
+
+def _leave_place(
+    run: Run, epoch: Epoch, command: CloseEpoch, verdict: Verdict, context: Context
+) -> tuple[RunEvent, ...]:
+    """End the placement when its gang was seen gone; else order what is left to be removed."""
+    placement = run.placements[epoch.placement]
+    if command.rule in (CloseRule.SEEN_ENDED, CloseRule.FENCE_HEARD):
+        ended = PlacementEnded(
+            placement=placement.id,
+            end=PlacementEnd.SUCCEEDED if verdict.is_done else placement_end(verdict.reason),
+            reason=verdict.reason,
+            message=verdict.message,
+            failure=verdict.failure,
+            gpu_seconds=billed_gpu_seconds(placement, context.now),
+            cost=placement_cost(placement, context.now),
+        )
+        return (ended,)
+    order = WithdrawalOrdered(
+        placement=placement.id, reason=verdict.reason, message=verdict.message
+    )
+    withdraw = () if placement.withdraw is not None else (order,)
+    if command.rule is CloseRule.NEVER_STARTED:
+        return withdraw
+    hourly = placement.site.price_per_gpu_hour * placement.site.gpus
+    zombie = Warned(
+        reason=Reason.ZOMBIE_POSSIBLE,
+        message=(
+            f"Epoch {epoch.id.number} may still run in {epoch.region} at {hourly:.2f} USD an hour; "
+            "nothing it writes counts any more, and its fence is owed"
+        ),
+    )
+    return (*withdraw, zombie)
+
+
+def _then(run: Run, verdict: Verdict, *, is_anchored: bool) -> tuple[RunEvent, ...]:
+    """Say what becomes of the run."""
+    if verdict.is_done:
+        return _over(run, RunState.SUCCEEDED, verdict.reason, verdict.message, None)
+    ending = run.ending
+    if ending is not None:
+        return _over(run, ending.state, ending.reason, ending.message, verdict.failure)
+    limits = run.terms.limits
+    failed = RunState.FAILED
+    if verdict.failure is FailureClass.USER:
+        if not is_anchored:
+            message = f"{verdict.message}, before its first complete checkpoint"
+            return _over(run, failed, Reason.FAILED_BEFORE_CHECKPOINT, message, verdict.failure)
+        if run.user_failures >= limits.user_restarts:
+            message = f"{verdict.message}; {limits.user_restarts} restarts are spent"
+            return _over(run, failed, Reason.USER_RESTARTS_SPENT, message, verdict.failure)
+    elif verdict.failure is not None and run.infrastructure_losses >= limits.infrastructure_losses:
+        message = f"{verdict.message}; {limits.infrastructure_losses} losses are spent"
+        return _over(run, failed, Reason.INFRASTRUCTURE_LOSSES_SPENT, message, verdict.failure)
+    requeued = Requeued(reason=verdict.reason, message=verdict.message, failure=verdict.failure)
+    return (requeued,)
+
+
+def _over(
+    run: Run, state: RunState, reason: Reason, message: str, failure: FailureClass | None
+) -> tuple[RunEvent, ...]:
+    ended = Ended(state=state, reason=reason, message=message, failure=failure)
+    return (*withdraw_waiting(run, Reason.RUN_ENDED, message), ended)

@@ -1,0 +1,280 @@
+"""Commands about placements: add, report, withdraw, end, grant."""
+
+from typing import assert_never
+
+from broker.history.billing import billed_gpu_seconds, placement_cost
+from broker.history.causes import loss_class
+from broker.history.commands import (
+    AddPlacement,
+    EndPlacement,
+    GrantPlacement,
+    JudgeStuck,
+    MarkPrepared,
+    ReportPlacement,
+    WithdrawPlacement,
+)
+from broker.history.context import Context
+from broker.history.deciding_grant import decide_grant
+from broker.history.deciding_life import stop_order
+from broker.history.events import (
+    PlacementAdded,
+    PlacementEnded,
+    PlacementPrepared,
+    PlacementSeen,
+    PlacementStuck,
+    RunEvent,
+    WithdrawalOrdered,
+)
+from broker.history.refusals import Code, Refused
+from broker.model.intent import CapacityType
+from broker.model.policy import TeamStanding
+from broker.model.reasons import FailureClass, Reason
+from broker.model.run import Placement, Purpose, Run, Site
+from broker.model.states import PlacementEnd, PlacementState, RunState
+
+PlacementCommand = (
+    ReportPlacement
+    | AddPlacement
+    | MarkPrepared
+    | JudgeStuck
+    | WithdrawPlacement
+    | EndPlacement
+    | GrantPlacement
+)
+
+
+def decide_placement(run: Run, command: PlacementCommand, context: Context) -> tuple[RunEvent, ...]:
+    """Return what a command about a placement makes of the run."""
+    if isinstance(command, AddPlacement):
+        return _add(run, command, context)
+    placement = run.placements.get(command.placement)
+    if placement is None:
+        raise Refused(
+            Reason.NOT_FOUND, f"the run has no placement {command.placement}", code=Code.NOT_FOUND
+        )
+    match command:
+        case ReportPlacement():
+            return _report(run, placement, command)
+        case MarkPrepared():
+            is_due = placement.state is PlacementState.PREPARING
+            return (PlacementPrepared(placement=placement.id),) if is_due else ()
+        case JudgeStuck():
+            return _judge_stuck(placement, command)
+        case WithdrawPlacement():
+            return _withdraw(run, placement, command)
+        case EndPlacement():
+            return _end(run, placement, command, context)
+        case GrantPlacement():
+            return decide_grant(run, placement, command, context)
+        case _:
+            assert_never(command)
+
+
+def placement_ended(
+    placement: Placement,
+    context: Context,
+    *,
+    end: PlacementEnd,
+    reason: Reason,
+    message: str,
+    failure: FailureClass | None,
+) -> PlacementEnded:
+    """Return the event that ends a placement now, with its bill."""
+    return PlacementEnded(
+        placement=placement.id,
+        end=end,
+        reason=reason,
+        message=message,
+        failure=failure,
+        gpu_seconds=billed_gpu_seconds(placement, context.now),
+        cost=placement_cost(placement, context.now),
+    )
+
+
+def _add(run: Run, command: AddPlacement, context: Context) -> tuple[RunEvent, ...]:
+    known = run.placements.get(command.placement)
+    if known is not None:
+        if known.site == command.site:
+            return ()
+        raise Refused(
+            Reason.ALREADY_EXISTS,
+            f"placement {command.placement} is elsewhere",
+            code=Code.ALREADY_EXISTS,
+        )
+    _check_wants_another(run, command.purpose)
+    _check_site(run, command.site)
+    _check_legs(run, command.site)
+    if command.purpose in (Purpose.HEDGE, Purpose.SUCCESSOR):
+        _check_gate_caps(context.team, command.site)
+    added = PlacementAdded(
+        placement=command.placement,
+        purpose=command.purpose,
+        site=command.site,
+        message=command.message,
+    )
+    return (added,)
+
+
+def _check_wants_another(run: Run, purpose: Purpose) -> None:
+    if run.ending is not None or run.state not in (
+        RunState.QUEUED,
+        RunState.STARTING,
+        RunState.RUNNING,
+    ):
+        raise Refused(Reason.ILLEGAL_IN_STATE, f"the run is {run.state} and wants no place")
+    epoch = run.open_epoch
+    if epoch is None or epoch.started_s is None or purpose is Purpose.SUCCESSOR:
+        return
+    # Beside a gang that runs, capacity is looked for only when that gang is about to leave.
+    if epoch.stop is None and epoch.drain is None:
+        raise Refused(Reason.ILLEGAL_IN_STATE, "the run has started and is not leaving its place")
+
+
+def _check_site(run: Run, site: Site) -> None:
+    terms, hardware = run.terms, run.intent.workload.hardware
+    if not terms.accepts_region(site.region):
+        raise Refused(Reason.REGION_NOT_ACCEPTED, f"the terms do not name {site.region}")
+    if not terms.keeps_residency(site.region):
+        raise Refused(Reason.RESIDENCY, f"data may not leave {', '.join(terms.residency)}")
+    if site.capacity_type not in terms.capacity_types:
+        raise Refused(
+            Reason.CAPACITY_TYPE_NOT_ACCEPTED, f"{site.capacity_type} is not among the terms"
+        )
+    if not 0 <= site.hardware_index < len(hardware):
+        raise Refused(Reason.ACCELERATOR_MISMATCH, "no such hardware option")
+    option = hardware[site.hardware_index]
+    if (option.nodes, option.gpus) != (site.nodes, site.gpus):
+        raise Refused(Reason.ACCELERATOR_MISMATCH, "the site has another shape than its option")
+
+
+def _check_legs(run: Run, site: Site) -> None:
+    for leg in run.waiting_placements:
+        if leg.site.key == site.key and leg.site.hardware_index == site.hardware_index:
+            raise Refused(
+                Reason.ALREADY_WAITING_HERE, f"placement {leg.id} waits in {site.key.queue}"
+            )
+        # A flex request books nodes for a fixed time: two of them would be paid twice.
+        if leg.site.capacity_type is site.capacity_type is CapacityType.FLEX:
+            raise Refused(Reason.HEDGE_LIMIT, f"placement {leg.id} is a flex leg already")
+
+
+def _check_gate_caps(team: TeamStanding, site: Site) -> None:
+    cap = team.caps.gate_gpus
+    if cap is not None and team.gate_gpus + site.gpus > cap:
+        raise Refused(
+            Reason.TEAM_GATE_GPUS_SPENT,
+            f"the team's legs hold {team.gate_gpus} of {cap} GPUs",
+            code=Code.RESOURCE_EXHAUSTED,
+        )
+    minutes = team.caps.gate_gpu_minutes_per_day
+    if minutes is not None and team.gate_gpu_minutes_today >= minutes:
+        raise Refused(
+            Reason.TEAM_GATE_MINUTES_SPENT,
+            f"the team's {minutes:g} GPU minutes at gates are spent for today",
+            code=Code.RESOURCE_EXHAUSTED,
+        )
+
+
+def _report(run: Run, placement: Placement, command: ReportPlacement) -> tuple[RunEvent, ...]:
+    if not placement.is_live:
+        return ()
+    events: list[RunEvent] = []
+    if placement.state is PlacementState.PREPARING:
+        # The cluster has it, so its content was there: a log that was restored has to catch up.
+        events.append(PlacementPrepared(placement=placement.id))
+    seen = PlacementSeen(
+        placement=placement.id,
+        state=_believed(placement, command.state),
+        reason=command.reason,
+        message=command.message,
+        arrival=command.arrival,
+        cluster_uid=command.cluster_uid or placement.cluster_uid,
+    )
+    if not _is_known(placement, seen):
+        events.append(seen)
+    is_recreated = bool(placement.cluster_uid) and seen.cluster_uid != placement.cluster_uid
+    if is_recreated:
+        events += _leave_recreated(run, placement)
+    return tuple(events)
+
+
+def _believed(placement: Placement, state: PlacementState) -> PlacementState:
+    """Return the state to write: the log alone says RUNNING, by ``owner``, and ENDED."""
+    if state in (PlacementState.ENDED, PlacementState.PREPARING):
+        raise Refused(Reason.ILLEGAL_IN_STATE, f"a cluster does not report {state}")
+    if placement.state is PlacementState.RUNNING:
+        return PlacementState.RUNNING
+    return PlacementState.AT_GATE if state is PlacementState.RUNNING else state
+
+
+def _is_known(placement: Placement, seen: PlacementSeen) -> bool:
+    return placement.was_queued and (
+        placement.state,
+        placement.why.reason,
+        placement.why.message,
+        placement.arrival,
+        placement.cluster_uid,
+    ) == (seen.state, seen.reason, seen.message, seen.arrival, seen.cluster_uid)
+
+
+def _leave_recreated(run: Run, placement: Placement) -> tuple[RunEvent, ...]:
+    """No restart in place: an object that its cluster made again ends the placement (B6)."""
+    message = f"{placement.site.key.cluster} made its gang again"
+    epoch = run.open_epoch
+    if epoch is not None and epoch.placement == placement.id:
+        return stop_order(run, Reason.GANG_RECREATED, message)
+    if placement.withdraw is not None:
+        return ()
+    order = WithdrawalOrdered(placement=placement.id, reason=Reason.GANG_RECREATED, message=message)
+    return (order,)
+
+
+def _judge_stuck(placement: Placement, command: JudgeStuck) -> tuple[RunEvent, ...]:
+    can_be = (
+        placement.is_live
+        and placement.withdraw is None
+        and placement.state is not PlacementState.RUNNING
+    )
+    is_known = placement.stuck is not None and placement.stuck.reason is command.cause
+    if not can_be or is_known:
+        return ()
+    stuck = PlacementStuck(
+        placement=placement.id,
+        cause=command.cause,
+        evidence=command.evidence,
+        action=command.action,
+    )
+    return (stuck,)
+
+
+def _withdraw(run: Run, placement: Placement, command: WithdrawPlacement) -> tuple[RunEvent, ...]:
+    if not placement.is_live or placement.withdraw is not None:
+        return ()
+    epoch = run.open_epoch
+    if epoch is not None and epoch.placement == placement.id:
+        raise Refused(
+            Reason.ILLEGAL_IN_STATE, "it holds the open epoch: that is revoked or fenced first"
+        )
+    order = WithdrawalOrdered(
+        placement=placement.id, reason=command.reason, message=command.message
+    )
+    return (order,)
+
+
+def _end(
+    run: Run, placement: Placement, command: EndPlacement, context: Context
+) -> tuple[RunEvent, ...]:
+    if not placement.is_live:
+        return ()
+    epoch = run.open_epoch
+    if epoch is not None and epoch.placement == placement.id:
+        raise Refused(Reason.ILLEGAL_IN_STATE, "it holds the open epoch: that is closed first")
+    ended = placement_ended(
+        placement,
+        context,
+        end=command.end,
+        reason=command.reason,
+        message=command.message,
+        failure=loss_class(command.reason),
+    )
+    return (ended,)

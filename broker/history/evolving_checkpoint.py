@@ -1,0 +1,90 @@
+"""What an event of a checkpoint makes of the run."""
+
+from dataclasses import replace
+from typing import assert_never
+
+from broker.history.events import (
+    CheckpointCompleted,
+    CheckpointCopied,
+    CheckpointLost,
+    CheckpointMarked,
+    CheckpointPruned,
+)
+from broker.history.refusals import IllegalMoveError
+from broker.model.checkpoint import Checkpoint, CheckpointRef
+from broker.model.run import Run
+
+CheckpointEvent = (
+    CheckpointCompleted | CheckpointCopied | CheckpointLost | CheckpointMarked | CheckpointPruned
+)
+
+
+def evolve_checkpoint(run: Run, event: CheckpointEvent) -> Run:
+    """Return the run after an event of one of its checkpoints."""
+    if isinstance(event, CheckpointCompleted):
+        return _completed(run, event)
+    checkpoint = next((c for c in run.checkpoints if c.ref == event.ref), None)
+    if checkpoint is None:
+        raise IllegalMoveError(f"{run.name}: no checkpoint {event.ref}")
+    match event:
+        case CheckpointCopied():
+            return _put(run, replace(checkpoint, regions=checkpoint.regions | {event.region}))
+        case CheckpointLost():
+            return _put(run, replace(checkpoint, regions=checkpoint.regions - {event.region}))
+        case CheckpointMarked():
+            return _put(run, _marked(checkpoint, event))
+        case CheckpointPruned():
+            kept = tuple(c for c in run.checkpoints if c.ref != event.ref)
+            return replace(run, checkpoints=kept)
+        case _:
+            assert_never(event)
+
+
+def seal(run: Run, refs: tuple[CheckpointRef, ...], home: str) -> tuple[Checkpoint, ...]:
+    """Return the run's checkpoints with these sealed; unknown ones are added, with no copy yet.
+
+    A restored broker learns from a grant that a checkpoint counts before it has seen the files.
+    """
+    wanted = set(refs)
+    sealed = [replace(c, is_sealed=True) if c.ref in wanted else c for c in run.checkpoints]
+    known = {c.ref for c in run.checkpoints}
+    sealed += [
+        Checkpoint(
+            ref=ref,
+            size_bytes=0,
+            home=home,
+            written_wall_s=run.updated.wall_s,
+            regions=frozenset(),
+            is_sealed=True,
+        )
+        for ref in refs
+        if ref not in known
+    ]
+    return tuple(sealed)
+
+
+def _put(run: Run, checkpoint: Checkpoint) -> Run:
+    changed = (checkpoint if c.ref == checkpoint.ref else c for c in run.checkpoints)
+    return replace(run, checkpoints=tuple(changed))
+
+
+def _completed(run: Run, event: CheckpointCompleted) -> Run:
+    if any(c.ref == event.ref for c in run.checkpoints):
+        raise IllegalMoveError(f"{run.name}: checkpoint {event.ref} completed twice")
+    checkpoint = Checkpoint(
+        ref=event.ref,
+        size_bytes=event.size_bytes,
+        home=event.region,
+        written_wall_s=event.written_wall_s,
+        regions=frozenset({event.region}),
+    )
+    return replace(run, checkpoints=(*run.checkpoints, checkpoint))
+
+
+def _marked(checkpoint: Checkpoint, event: CheckpointMarked) -> Checkpoint:
+    return replace(
+        checkpoint,
+        is_bad=checkpoint.is_bad if event.is_bad is None else event.is_bad,
+        is_pinned=checkpoint.is_pinned if event.is_pinned is None else event.is_pinned,
+        label=checkpoint.label if event.label is None else event.label,
+    )

@@ -1,0 +1,278 @@
+"""What an event of an epoch makes of the run: from grant to seal.
+
+The rule: only the last epoch can be open, and every event but a grant, an adoption and a paid debt
+speaks of the open one (law 1).
+"""
+
+from dataclasses import replace
+from typing import assert_never
+
+from broker.history.events import (
+    DebtPaid,
+    DrainAcknowledged,
+    DrainRequested,
+    EpochAdopted,
+    EpochStarted,
+    GangRunning,
+    Granted,
+    Progressed,
+    Sealed,
+    StopOrdered,
+)
+from broker.history.evolving_checkpoint import seal
+from broker.history.evolving_placement import enter, placement_of, put
+from broker.history.moves import move_epoch, move_run
+from broker.history.refusals import IllegalMoveError
+from broker.model.checkpoint import EpochId
+from broker.model.moment import Moment
+from broker.model.reasons import Reason
+from broker.model.run import (
+    DrainOrder,
+    Epoch,
+    Placement,
+    Progress,
+    Purpose,
+    Run,
+    Why,
+)
+from broker.model.states import EpochState, PlacementState, RunState
+
+EpochEvent = (
+    Progressed
+    | Granted
+    | EpochStarted
+    | GangRunning
+    | DrainRequested
+    | DrainAcknowledged
+    | StopOrdered
+    | Sealed
+    | DebtPaid
+    | EpochAdopted
+)
+
+
+def evolve_epoch(run: Run, event: EpochEvent, at: Moment) -> Run:
+    """Return the run after an event of an epoch."""
+    match event:
+        case Granted():
+            return _granted(run, event, at)
+        case EpochAdopted():
+            return _adopted(run, event, at)
+        case DebtPaid():
+            return _debt_paid(run, event)
+        case _:
+            return _of_open(run, _open(run, event.epoch), event, at)
+
+
+def _of_open(
+    run: Run,
+    epoch: Epoch,
+    event: Progressed
+    | EpochStarted
+    | GangRunning
+    | DrainRequested
+    | DrainAcknowledged
+    | StopOrdered
+    | Sealed,
+    at: Moment,
+) -> Run:
+    match event:
+        case Progressed():
+            return _progressed(run, event, at)
+        case EpochStarted():
+            return _started(run, epoch, event, at)
+        case GangRunning():
+            running = _put(run, replace(epoch, running_s=at.elapsed_s))
+            why = _why(Reason.TRAINING, f"Training in {epoch.region}", at)
+            return replace(running, state=move_run(run, RunState.RUNNING), why=why)
+        case DrainRequested():
+            return _draining(run, epoch, event, at)
+        case DrainAcknowledged():
+            if epoch.drain is None:
+                raise IllegalMoveError(f"{run.name}: a drain acknowledged that nobody asked for")
+            acked = replace(epoch.drain, is_acked=True, acked_step=event.step)
+            return _put(run, replace(epoch, drain=acked))
+        case StopOrdered():
+            state = move_epoch(epoch, EpochState.STOPPING)
+            stop = _why(event.reason, event.message, at)
+            why = replace(
+                stop, reason=Reason.STOPPING, next_action="the gang is told to stop, or revoked"
+            )
+            return replace(_put(run, replace(epoch, state=state, stop=stop)), why=why)
+        case Sealed():
+            return _sealed(run, epoch, event, at)
+        case _:
+            assert_never(event)
+
+
+def _open(run: Run, epoch_id: EpochId) -> Epoch:
+    epoch = run.open_epoch
+    if epoch is None or epoch.id != epoch_id:
+        raise IllegalMoveError(f"{run.name}: epoch {epoch_id.folder} is not the open one")
+    return epoch
+
+
+def _put(run: Run, epoch: Epoch) -> Run:
+    """Replace the last epoch, which is the open one."""
+    return replace(run, epochs=(*run.epochs[:-1], epoch))
+
+
+def _why(reason: Reason, message: str, at: Moment) -> Why:
+    return Why(reason=reason, message=message, since_s=at.elapsed_s)
+
+
+def _granted(run: Run, event: Granted, at: Moment) -> Run:
+    placement = placement_of(run, event.placement)
+    _refuse_a_second(run, event.epoch)
+    epoch = Epoch(
+        id=event.epoch,
+        placement=placement.id,
+        cluster=placement.site.key.cluster,
+        region=placement.site.region,
+        state=EpochState.GRANTED,
+        granted_s=at.elapsed_s,
+        resume_from=event.resume_from,
+    )
+    return replace(
+        put(run, replace(placement, epoch=event.epoch)),
+        state=move_run(run, RunState.STARTING),
+        epochs=(*run.epochs, epoch),
+        next_epoch=event.epoch.number + 1,
+    )
+
+
+def _refuse_a_second(run: Run, epoch_id: EpochId) -> None:
+    if run.open_epoch is not None:
+        raise IllegalMoveError(f"{run.name}: epoch {run.open_epoch.id.folder} is still open")
+    if epoch_id.number < run.next_epoch:
+        raise IllegalMoveError(f"{run.name}: epoch {epoch_id.number} comes after a later one")
+
+
+def _started(run: Run, epoch: Epoch, event: EpochStarted, at: Moment) -> Run:
+    # A revocation that came too late leaves it STOPPING: it takes a fence now.
+    is_stopping = epoch.state is EpochState.STOPPING
+    state = epoch.state if is_stopping else move_epoch(epoch, EpochState.STARTED)
+    started = replace(epoch, state=state, nonces=event.nonces, started_s=at.elapsed_s)
+    message = f"Its gang has started in {epoch.region}; the ranks report in"
+    why = _why(Reason.STARTING, message, at)
+    placement = enter(placement_of(run, epoch.placement), PlacementState.RUNNING, why, at)
+    return replace(
+        put(_put(run, started), replace(placement, stuck=None)),
+        why=run.why if is_stopping else why,
+        wait_began_s=None,
+        climbed=False,
+        has_started=True,
+        # A wish made after this grant is for the next start, and this one is being stopped for it.
+        resume_wish=run.resume_wish if is_stopping else None,
+    )
+
+
+def _progressed(run: Run, event: Progressed, at: Moment) -> Run:
+    progress = Progress(
+        epoch=event.epoch.number,
+        step=event.step,
+        loss=event.loss,
+        at_s=at.elapsed_s,
+        at_wall_s=at.wall_s,
+    )
+    first_step_s = at.elapsed_s if run.first_step_s is None else run.first_step_s
+    return replace(run, progress=progress, first_step_s=first_step_s)
+
+
+def _draining(run: Run, epoch: Epoch, event: DrainRequested, at: Moment) -> Run:
+    former = epoch.drain
+    drain = DrainOrder(
+        reason=event.reason,
+        message=event.message,
+        ordered_s=at.elapsed_s if former is None else former.ordered_s,
+        deadline_s=event.deadline_s,
+        is_acked=former is not None and former.is_acked,
+        acked_step=None if former is None else former.acked_step,
+    )
+    why = Why(
+        reason=Reason.DRAINING,
+        message=event.message,
+        since_s=drain.ordered_s,
+        next_action="the gang is stopped",
+        next_at_s=event.deadline_s,
+    )
+    return replace(_put(run, replace(epoch, drain=drain)), why=why)
+
+
+def _sealed(run: Run, epoch: Epoch, event: Sealed, at: Moment) -> Run:
+    closed = replace(
+        epoch,
+        state=move_epoch(epoch, EpochState.CLOSED),
+        close_rule=event.rule,
+        closed_s=at.elapsed_s,
+        is_owed=event.is_owed,
+        ends=event.ends,
+    )
+    # What the epoch wrote and its seal does not name counts never; it is no longer kept in mind.
+    counts = tuple(
+        c
+        for c in seal(run, event.checkpoints, epoch.region)
+        if c.is_sealed or c.ref.epoch != epoch.id
+    )
+    return replace(_put(run, closed), checkpoints=counts)
+
+
+def _debt_paid(run: Run, event: DebtPaid) -> Run:
+    if not any(e.id == event.epoch and not e.is_open for e in run.epochs):
+        raise IllegalMoveError(f"{run.name}: epoch {event.epoch.folder} is not closed")
+    paid = (replace(e, is_owed=False) if e.id == event.epoch else e for e in run.epochs)
+    return replace(run, epochs=tuple(paid))
+
+
+def _adopted(run: Run, event: EpochAdopted, at: Moment) -> Run:
+    _refuse_a_second(run, event.epoch)
+    site = event.site
+    why = _why(Reason.ADOPTED, f"Found running in {site.region} after a restore", at)
+    epoch = Epoch(
+        id=event.epoch,
+        placement=event.placement,
+        cluster=site.key.cluster,
+        region=site.region,
+        state=EpochState.STARTED,
+        granted_s=at.elapsed_s,
+        resume_from=event.resume_from,
+        nonces=event.nonces,
+        started_s=at.elapsed_s,
+    )
+    sealed = seal(run, event.seals, site.region)
+    if event.resume_from is not None:
+        # It started from there, so a copy stood in its region.
+        sealed = tuple(
+            replace(c, regions=c.regions | {site.region}) if c.ref == event.resume_from else c
+            for c in sealed
+        )
+    return replace(
+        put(run, _adopted_placement(run, event, why, at)),
+        state=move_run(run, RunState.STARTING),
+        why=why,
+        epochs=(*run.epochs, epoch),
+        checkpoints=sealed,
+        next_epoch=event.epoch.number + 1,
+        wait_began_s=None,
+        climbed=False,
+        has_started=True,
+        resume_wish=None,
+    )
+
+
+def _adopted_placement(run: Run, event: EpochAdopted, why: Why, at: Moment) -> Placement:
+    known = run.placements.get(event.placement)
+    if known is None:
+        return Placement(
+            id=event.placement,
+            purpose=Purpose.REQUEUE,
+            site=event.site,
+            state=PlacementState.RUNNING,
+            why=why,
+            added_s=at.elapsed_s,
+            entered_s=at.elapsed_s,
+            was_queued=True,
+            epoch=event.epoch,
+        )
+    running = enter(known, PlacementState.RUNNING, why, at)
+    return replace(running, epoch=event.epoch, withdraw=None, stuck=None)

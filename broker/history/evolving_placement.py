@@ -1,0 +1,145 @@
+"""What an event of a placement makes of the run."""
+
+from dataclasses import replace
+from typing import assert_never
+
+from broker.history.billing import add_phases, spend_phase
+from broker.history.events import (
+    PlacementAdded,
+    PlacementEnded,
+    PlacementPrepared,
+    PlacementSeen,
+    PlacementStuck,
+    WithdrawalOrdered,
+)
+from broker.history.moves import move_placement
+from broker.history.refusals import IllegalMoveError
+from broker.model.moment import Moment
+from broker.model.reasons import Reason
+from broker.model.run import Placement, Run, Why
+from broker.model.states import PlacementState, RunState
+
+PlacementEvent = (
+    PlacementSeen
+    | PlacementAdded
+    | PlacementPrepared
+    | PlacementStuck
+    | WithdrawalOrdered
+    | PlacementEnded
+)
+
+
+def evolve_placement(run: Run, event: PlacementEvent, at: Moment) -> Run:
+    """Return the run after an event of one of its placements."""
+    if isinstance(event, PlacementAdded):
+        return _added(run, event, at)
+    placement = placement_of(run, event.placement)
+    match event:
+        case PlacementSeen():
+            return put(run, _seen(placement, event, at))
+        case PlacementPrepared():
+            why = _why(Reason.WAITING_FOR_QUOTA, "Content is there; going into the queue", at)
+            return put(run, enter(placement, PlacementState.QUEUED, why, at))
+        case PlacementStuck():
+            stuck = Why(
+                reason=event.cause,
+                message=event.evidence,
+                since_s=at.elapsed_s,
+                next_action=event.action,
+                next_at_s=at.elapsed_s,
+            )
+            return put(run, replace(placement, stuck=stuck))
+        case WithdrawalOrdered():
+            order = _why(event.reason, event.message, at)
+            return put(run, replace(placement, withdraw=order))
+        case PlacementEnded():
+            return _ended(run, placement, event, at)
+        case _:
+            assert_never(event)
+
+
+def placement_of(run: Run, placement: str) -> Placement:
+    """Return the placement of that id; raise IllegalMoveError when the run has none."""
+    found = run.placements.get(placement)
+    if found is None:
+        raise IllegalMoveError(f"{run.name}: no placement {placement}")
+    return found
+
+
+def put(run: Run, placement: Placement) -> Run:
+    """Return the run with the placement in place of the one of its id."""
+    return replace(run, placements={**run.placements, placement.id: placement})
+
+
+def enter(placement: Placement, state: PlacementState, why: Why, at: Moment) -> Placement:
+    """Return the placement in another state, the time in the former booked."""
+    return replace(
+        placement,
+        state=move_placement(placement, state),
+        why=why,
+        phases=spend_phase(placement, at.elapsed_s),
+        entered_s=at.elapsed_s,
+    )
+
+
+def _why(reason: Reason, message: str, at: Moment) -> Why:
+    return Why(reason=reason, message=message, since_s=at.elapsed_s)
+
+
+def _added(run: Run, event: PlacementAdded, at: Moment) -> Run:
+    if event.placement in run.placements:
+        raise IllegalMoveError(f"{run.name}: placement {event.placement} exists")
+    why = Why(
+        reason=Reason.PREPARING_CONTENT,
+        message=event.message,
+        since_s=at.elapsed_s,
+        next_action="it goes into the queue when its content is there",
+        next_at_s=at.elapsed_s,
+    )
+    placement = Placement(
+        id=event.placement,
+        purpose=event.purpose,
+        site=event.site,
+        state=PlacementState.PREPARING,
+        why=why,
+        added_s=at.elapsed_s,
+        entered_s=at.elapsed_s,
+    )
+    # The first leg is what the run now waits for; of several, the policy says which matters.
+    is_first = run.state is RunState.QUEUED and not run.waiting_placements
+    return replace(put(run, placement), why=why if is_first else run.why)
+
+
+def _seen(placement: Placement, event: PlacementSeen, at: Moment) -> Placement:
+    is_same = event.reason is placement.why.reason and event.state is placement.state
+    why = Why(
+        reason=event.reason,
+        message=event.message,
+        since_s=placement.why.since_s if is_same else at.elapsed_s,
+    )
+    if event.state is placement.state:
+        seen = replace(placement, why=why)
+    else:
+        # It moved, so what it was stuck on is no longer so.
+        seen = replace(enter(placement, event.state, why, at), stuck=None)
+    return replace(
+        seen,
+        arrival=event.arrival,
+        cluster_uid=event.cluster_uid or placement.cluster_uid,
+        was_queued=True,
+    )
+
+
+def _ended(run: Run, placement: Placement, event: PlacementEnded, at: Moment) -> Run:
+    ended = replace(
+        enter(placement, PlacementState.ENDED, _why(event.reason, event.message, at), at),
+        stuck=None,
+        end=event.end,
+        failure=event.failure,
+        cost=event.cost,
+    )
+    return replace(
+        put(run, ended),
+        spent=run.spent + event.cost,
+        gpu_seconds=add_phases(run.gpu_seconds, ended.phases, placement.site.gpus),
+    )

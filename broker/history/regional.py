@@ -1,0 +1,235 @@
+"""The small streams: a region's policy and cordon, a team's caps, the broker's incarnations.
+
+The rule is that of runs: decide returns events, evolve folds them, what already holds yields none.
+A region or team that nobody has spoken of has a fresh state, so that every known one has a value.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import assert_never
+
+from broker.history.commands import (
+    BeginIncarnation,
+    BrokerCommand,
+    CordonRegion,
+    DrainRegion,
+    RecordSurvey,
+    RegionCommand,
+    SetCaps,
+    SetPolicy,
+    TeamCommand,
+    UncordonRegion,
+    WaiveRegion,
+)
+from broker.history.events import (
+    BrokerEvent,
+    CapsSet,
+    IncarnationBegan,
+    PolicySet,
+    Recorded,
+    RegionCordoned,
+    RegionDrainBegan,
+    RegionEvent,
+    RegionSurveyed,
+    RegionUncordoned,
+    RegionWaived,
+    TeamEvent,
+)
+from broker.history.refusals import Code, IllegalMoveError, Refused
+from broker.model.moment import Moment
+from broker.model.policy import RegionPolicy, TeamCaps
+from broker.model.reasons import Reason
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RegionDrain:
+    """Ops asked what runs in the region to leave, each gang within ``grace_s`` seconds."""
+
+    message: str
+    grace_s: float
+    began: Moment
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RegionState:
+    """What ops said of a region. ``waived_incarnation``: it need not be read after that restore."""
+
+    id: str
+    policy: RegionPolicy = field(default_factory=RegionPolicy)
+    generation: int = 1
+    is_cordoned: bool = False
+    cordon_message: str = ""
+    drain: RegionDrain | None = None
+    waived_incarnation: int = 0
+    stream_version: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TeamState:
+    """What ops said of a team."""
+
+    id: str
+    caps: TeamCaps = field(default_factory=TeamCaps)
+    generation: int = 1
+    stream_version: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerState:
+    """Which life of the log this is. ``surveyed`` are the regions read whole in this life."""
+
+    incarnation: int = 0
+    is_restored: bool = False
+    surveyed: frozenset[str] = frozenset()
+    began: Moment | None = None
+    stream_version: int = 0
+
+
+def unseen_regions(
+    broker: BrokerState, regions: Mapping[str, RegionState], known: Iterable[str]
+) -> frozenset[str]:
+    """Return the known regions that still stand between a restored broker and its first grant (R1).
+
+    Empty in a log that was never restored.
+    """
+    if not broker.is_restored:
+        return frozenset()
+    waived = {r.id for r in regions.values() if r.waived_incarnation == broker.incarnation}
+    return frozenset(known) - broker.surveyed - waived
+
+
+def decide_region(
+    region: RegionState, command: RegionCommand, incarnation: int
+) -> tuple[RegionEvent, ...]:
+    """Return what a command makes of a region, in the log's present incarnation."""
+    match command:
+        case SetPolicy():
+            if command.policy == region.policy:
+                return ()
+            _check_etag(command.expected_generation, region.generation)
+            return (PolicySet(policy=command.policy, generation=region.generation + 1),)
+        case CordonRegion():
+            if region.is_cordoned and region.cordon_message == command.message:
+                return ()
+            return (RegionCordoned(message=command.message),)
+        case UncordonRegion():
+            is_open = not region.is_cordoned and region.drain is None
+            return () if is_open else (RegionUncordoned(),)
+        case DrainRegion():
+            drain = region.drain
+            if drain is not None and (drain.message, drain.grace_s) == (
+                command.message,
+                command.grace_s,
+            ):
+                return ()
+            return (RegionDrainBegan(message=command.message, grace_s=command.grace_s),)
+        case WaiveRegion():
+            is_waived = region.waived_incarnation == incarnation
+            return () if is_waived else (RegionWaived(incarnation=incarnation),)
+        case _:
+            assert_never(command)
+
+
+def evolve_region(region: RegionState, recorded: Recorded) -> RegionState:
+    """Return the region after one event; raise IllegalMoveError for one of another stream."""
+    event = recorded.event
+    stamped = replace(region, stream_version=_next(region.stream_version, recorded))
+    match event:
+        case PolicySet():
+            return replace(stamped, policy=event.policy, generation=event.generation)
+        case RegionCordoned():
+            return replace(stamped, is_cordoned=True, cordon_message=event.message)
+        case RegionUncordoned():
+            return replace(stamped, is_cordoned=False, cordon_message="", drain=None)
+        case RegionDrainBegan():
+            drain = RegionDrain(message=event.message, grace_s=event.grace_s, began=recorded.at)
+            return replace(stamped, is_cordoned=True, cordon_message=event.message, drain=drain)
+        case RegionWaived():
+            return replace(stamped, waived_incarnation=event.incarnation)
+        case _:
+            raise _stranger(recorded)
+
+
+def decide_team(team: TeamState, command: TeamCommand) -> tuple[TeamEvent, ...]:
+    """Return what a command makes of a team."""
+    match command:
+        case SetCaps():
+            if command.caps == team.caps:
+                return ()
+            _check_etag(command.expected_generation, team.generation)
+            return (CapsSet(caps=command.caps, generation=team.generation + 1),)
+
+
+def evolve_team(team: TeamState, recorded: Recorded) -> TeamState:
+    """Return the team after one event; raise IllegalMoveError for one of another stream."""
+    event = recorded.event
+    stamped = replace(team, stream_version=_next(team.stream_version, recorded))
+    match event:
+        case CapsSet():
+            return replace(stamped, caps=event.caps, generation=event.generation)
+        case _:
+            raise _stranger(recorded)
+
+
+def decide_broker(broker: BrokerState, command: BrokerCommand) -> tuple[BrokerEvent, ...]:
+    """Return what a command makes of the log's own life. Raise Refused to go back in it."""
+    match command:
+        case BeginIncarnation():
+            if command.incarnation == broker.incarnation:
+                return ()
+            if command.incarnation < broker.incarnation:
+                raise Refused(
+                    Reason.NEWER_INCARNATION, f"the log is in incarnation {broker.incarnation}"
+                )
+            began = IncarnationBegan(
+                incarnation=command.incarnation, is_restored=command.is_restored
+            )
+            return (began,)
+        case RecordSurvey():
+            if command.region in broker.surveyed:
+                return ()
+            return (RegionSurveyed(region=command.region, incarnation=broker.incarnation),)
+        case _:
+            assert_never(command)
+
+
+def evolve_broker(broker: BrokerState, recorded: Recorded) -> BrokerState:
+    """Return the broker after one event; raise IllegalMoveError for one of another stream."""
+    event = recorded.event
+    stamped = replace(broker, stream_version=_next(broker.stream_version, recorded))
+    match event:
+        case IncarnationBegan():
+            return replace(
+                stamped,
+                incarnation=event.incarnation,
+                is_restored=event.is_restored,
+                surveyed=frozenset(),
+                began=recorded.at,
+            )
+        case RegionSurveyed():
+            return replace(stamped, surveyed=broker.surveyed | {event.region})
+        case _:
+            raise _stranger(recorded)
+
+
+def _check_etag(expected: int, present: int) -> None:
+    if expected != present:
+        raise Refused(
+            Reason.ETAG_MISMATCH,
+            f"it is at generation {present}: read it again",
+            "etag",
+            Code.ABORTED,
+        )
+
+
+def _next(stream_version: int, recorded: Recorded) -> int:
+    if recorded.stream_version != stream_version + 1:
+        raise IllegalMoveError(
+            f"{recorded.stream}: version {recorded.stream_version} after {stream_version}"
+        )
+    return recorded.stream_version
+
+
+def _stranger(recorded: Recorded) -> IllegalMoveError:
+    name = type(recorded.event).__name__
+    return IllegalMoveError(f"{recorded.stream}: {name} is no event of this stream")
