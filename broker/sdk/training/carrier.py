@@ -42,8 +42,9 @@ class Staged(NamedTuple):
 class Carrier:
     """The background thread of one process, and what waits for it."""
 
-    def __init__(self, grant: Grant) -> None:
+    def __init__(self, grant: Grant, *, room_patience_s: float = ROOM_PATIENCE_S) -> None:
         self._grant = grant
+        self._room_patience_s = room_patience_s
         self._changed = threading.Condition()
         self._staged: list[Staged] = []
         self._unsealed: list[Staged] = []
@@ -53,6 +54,7 @@ class Carrier:
         self._has_forgotten = not grant.is_brokered
         self._retry_s, self._seal_s = RETRY_FIRST_S, SEAL_FIRST_S
         self._asked = False
+        self._sealed_step: int | None = None
         self._thread: threading.Thread | None = None
 
     @property
@@ -60,6 +62,12 @@ class Carrier:
         """How many checkpoints of this process are not yet known to be whole in the store."""
         with self._changed:
             return len({item.step for item in self._staged + self._unsealed})
+
+    @property
+    def sealed_step(self) -> int | None:
+        """The highest step that this process sealed, None for none and on ranks that seal none."""
+        with self._changed:
+            return self._sealed_step
 
     def raise_failure(self) -> None:
         """Raise what the training itself did wrong in an earlier save, once."""
@@ -70,13 +78,15 @@ class Carrier:
 
     def make_room(self) -> None:
         """Return when another part may be staged: wait for a slow store, not for a lost one."""
-        deadline = time.monotonic() + ROOM_PATIENCE_S
+        deadline = time.monotonic() + self._room_patience_s
         given_way = []
         with self._changed:
             while len(self._staged) >= MAX_STAGED and not self._is_in_trouble:
                 left_s = deadline - time.monotonic()
-                if left_s <= 0 or not self._changed.wait(left_s):
+                if left_s <= 0:
+                    self._is_in_trouble = True  # it hangs: later saves need not wait for it again
                     break
+                self._changed.wait(left_s)
             while len(self._staged) >= MAX_STAGED:
                 # What is in flight is finished, or it would be lost work for the store as well.
                 index = 1 if self._staged[0] is self._in_flight else 0
@@ -172,26 +182,37 @@ class Carrier:
                 shutil.rmtree(item.directory, ignore_errors=True)
 
     def _seal_whole(self) -> None:
-        """Rank 0 alone: newest first, because the newest is what a resume wants."""
-        for item in sorted(self._unsealed, reverse=True):
-            metadata = item.directory / checkpoint.DCP_METADATA
+        """Rank 0 alone: newest first, because the newest is what a resume wants.
+
+        Every rank carries in order, so when all parts of a newer step are there, a part of an
+        older one that is missing gave way on its rank's disk and will never come.
+        """
+        is_newer_sealed = False
+        for place, item in enumerate(reversed(self._unsealed.copy())):
             try:
-                is_sealed = checkpoint.seal(
-                    self._target(item),
-                    maker=self._maker(item),
-                    dcp_metadata=metadata if metadata.exists() else None,
-                )
+                is_sealed = self._seal(item)
             except CheckpointError as error:
                 log.error("step %d is not a checkpoint: %s", item.step, error)
                 with self._changed:
                     self._failure = error
                 self._drop_unsealed(item)
                 continue
+            is_newer_sealed |= is_sealed
             if is_sealed:
+                with self._changed:
+                    self._sealed_step = max(item.step, self._sealed_step or 0)
                 self._drop_unsealed(item)
-        for item in self._unsealed[:-MAX_UNSEALED]:
-            log.warning("step %d is given up: not every rank's part has come", item.step)
-            self._drop_unsealed(item)
+            elif is_newer_sealed or place >= MAX_UNSEALED:
+                log.warning("step %d is given up: not every rank's part has come", item.step)
+                self._drop_unsealed(item)
+
+    def _seal(self, item: Staged) -> bool:
+        metadata = item.directory / checkpoint.DCP_METADATA
+        return checkpoint.seal(
+            self._target(item),
+            maker=self._maker(item),
+            dcp_metadata=metadata if metadata.exists() else None,
+        )
 
     def _drop_unsealed(self, item: Staged) -> None:
         shutil.rmtree(item.directory, ignore_errors=True)

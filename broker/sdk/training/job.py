@@ -29,7 +29,9 @@ log = logging.getLogger("broker.sdk.training")
 # What a drained process exits with if nobody ended it: EX_TEMPFAIL, "try again later".
 EXIT_DRAINED = 75
 
-CLEAN_EXIT_S = 60.0
+# A run that is done waits this long for a store that is away, before it says that it failed.
+CLEAN_EXIT_S = 600.0
+# One that failed, or that just ends, must not keep its gang's place.
 FAILED_EXIT_S = 5.0
 # How long a drain without a deadline may wait for its checkpoint, and then for its end.
 ACKNOWLEDGE_S = 60.0
@@ -46,8 +48,9 @@ class Job:
     complete one of it, and there is never a drain.
     """
 
-    def __init__(self, grant: Grant) -> None:
+    def __init__(self, grant: Grant, *, exit_patience_s: float = CLEAN_EXIT_S) -> None:
         self.grant = grant
+        self._exit_patience_s = exit_patience_s
         self._carrier = Carrier(grant)
         self._saved_steps: set[int] = set()
         self._progress: notes.Progress | None = None
@@ -55,18 +58,23 @@ class Job:
             self._progress = notes.Progress(grant.private_dir / "progress.json")
         self._stage_root: Path | None = None
         self._drain: notes.Drain | None = None
-        self._is_closed = False
+        self._pid = os.getpid()
 
     @classmethod
     def from_env(
-        cls, environ: Mapping[str, str] | None = None, *, local_dir: str | Path = "checkpoints"
+        cls,
+        environ: Mapping[str, str] | None = None,
+        *,
+        local_dir: str | Path = "checkpoints",
+        exit_patience_s: float = CLEAN_EXIT_S,
     ) -> Job:
         """The job that the launcher's environment names, or a local one without a launcher.
 
-        `local_dir` is where checkpoints are kept outside the broker. Raises GrantError.
+        `local_dir` is where checkpoints are kept outside the broker. `exit_patience_s` is how
+        long a `with` block that is done waits for a store that is away. Raises GrantError.
         """
         grant = Grant.read(os.environ if environ is None else environ, local_dir=Path(local_dir))
-        return cls(grant)
+        return cls(grant, exit_patience_s=exit_patience_s)
 
     def resume_dir(self, *, verify: bool = False) -> Path | None:
         """The directory of the checkpoint to start from, None to start from nothing.
@@ -135,12 +143,15 @@ class Job:
         """Tell how far the training is; cheap enough for every step.
 
         `samples` counts those seen since the run began. A loss that is not finite is said to be
-        so. `fields` are a few more numbers or words to show. A report that cannot be written is
-        left to the next one.
+        so. `fields` are a few more numbers or words to show; `checkpoints_waiting` and, on rank 0,
+        `checkpoint_step` are there already. A report that cannot be written is left to the next.
         """
         if self._progress is None:
             return
-        said = {"checkpoints_waiting": self._carrier.waiting, **(fields or {})}
+        said: dict[str, object] = {"checkpoints_waiting": self._carrier.waiting}
+        if self._carrier.sealed_step is not None:
+            said["checkpoint_step"] = self._carrier.sealed_step
+        said.update(fields or {})
         self._progress.report(step, loss=loss, samples=samples, fields=said)
 
     def drain(self) -> notes.Drain | None:
@@ -183,12 +194,11 @@ class Job:
         self._flush_progress()
         threading.Event().wait(limit_s)
 
-    def close(self, timeout_s: float = CLEAN_EXIT_S) -> bool:
+    def close(self, timeout_s: float) -> bool:
         """Carry over what waits, for at most `timeout_s` seconds; False if something is left.
 
         Raises CheckpointError for what a save did wrong. Called at exit if nothing else does.
         """
-        self._is_closed = True
         atexit.unregister(self._close_at_exit)
         self._flush_progress()
         is_saved = self._carrier.flush(timeout_s)
@@ -209,8 +219,12 @@ class Job:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        if kind is None:
-            self.close()
+        """Carry over what waits. Leaving in good order without it all being saved is an error."""
+        if kind is None or (isinstance(error, SystemExit) and not error.code):
+            if not self.close(self._exit_patience_s):
+                raise CheckpointError(
+                    f"{self._carrier.waiting} checkpoints are not complete in the store"
+                )
             return
         with contextlib.suppress(CheckpointError):
             self.close(FAILED_EXIT_S)
@@ -222,11 +236,12 @@ class Job:
             parent.mkdir(parents=True, exist_ok=True)
             prefix = f".staged-{self.grant.rank}-"
             self._stage_root = Path(tempfile.mkdtemp(prefix=prefix, dir=parent))
-            if not self._is_closed:
-                atexit.register(self._close_at_exit)
+            atexit.register(self._close_at_exit)
         return self._stage_root
 
     def _close_at_exit(self) -> None:
+        if os.getpid() != self._pid:
+            return  # a forked child, a data loader say, has its parent's list of what to do at exit
         try:
             self.close(FAILED_EXIT_S)
         except CheckpointError as error:

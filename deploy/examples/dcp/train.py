@@ -2,6 +2,11 @@
 
     torchrun --nproc-per-node 8 train.py
 
+Under the broker a rank is a node, and the command of the intent starts the node's processes:
+
+    torchrun --nnodes $WORLD_SIZE --node-rank $RANK --nproc-per-node 8 \\
+        --master-addr $MASTER_ADDR --master-port $MASTER_PORT train.py
+
 Each rank writes its shards into a local directory of its own, and the library carries them into
 one `step-<n>` directory. DCP's `.metadata`, which rank 0 holds, is put there last and marks the
 checkpoint as complete, so what is loaded is a DCP directory like any other, and a gang of another

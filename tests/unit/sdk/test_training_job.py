@@ -14,7 +14,7 @@ import pytest
 
 from broker.sdk import training
 from broker.sdk.training import Job
-from broker.sdk.training.carrier import MAX_STAGED
+from broker.sdk.training.carrier import MAX_STAGED, Carrier, Staged
 
 ROOT = Path(__file__).parents[3]
 LONG_S = 30.0
@@ -119,6 +119,31 @@ def test_a_long_outage_keeps_the_newest_and_says_what_gave_way(
     assert any("can be written again" in r.getMessage() for r in caplog.records)
 
 
+def test_a_store_that_hangs_stops_no_training(tmp_path: Path) -> None:
+    grant = job_of(tmp_path).grant
+    hanging = grant.checkpoints / "step-1" / "weights"
+    hanging.parent.mkdir(parents=True)
+    os.mkfifo(hanging)  # to open it for writing waits until somebody reads
+
+    carrier = Carrier(grant, room_patience_s=0.1)
+    for step in range(1, 3 * MAX_STAGED):
+        carrier.make_room()
+        part = tmp_path / f"staged-{step}"
+        part.mkdir()
+        (part / "first").write_text("whole")
+        (part / "weights").write_text(f"step {step}")
+        carrier.hand_over(Staged(step, part))
+        while not (hanging.parent / "first").exists():
+            assert carrier.waiting == 1  # and soon it hangs at the file after this one
+        assert carrier.waiting <= MAX_STAGED
+
+    elsewhere = hanging.rename(tmp_path / "let go")
+    with elsewhere.open("rb") as reader:
+        assert reader.read() == b"step 1"
+    assert carrier.flush(LONG_S)
+    assert complete_steps(tmp_path) == [1, 7, 8]
+
+
 def test_a_save_that_raises_leaves_nothing(tmp_path: Path) -> None:
     job = job_of(tmp_path)
 
@@ -134,6 +159,32 @@ def test_a_save_that_raises_leaves_nothing(tmp_path: Path) -> None:
     assert job.close(LONG_S)
     assert complete_steps(tmp_path) == [5]
     assert not (tmp_path / "store/checkpoints/step-5/half").exists()
+
+
+def test_a_step_that_one_rank_gave_up_is_given_up_when_a_newer_one_is_sealed(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    zero, one = job_of(tmp_path, 0, 2), job_of(tmp_path, 1, 2)
+    save(zero, 5)
+    save(zero, 6)
+    save(one, 6)
+    assert zero.close(LONG_S)
+    assert complete_steps(tmp_path) == [6]
+    said = [record.getMessage() for record in caplog.records]
+    assert said == ["step 5 is given up: not every rank's part has come"]
+
+
+def test_leaving_in_good_order_without_the_last_checkpoint_is_an_error(
+    tmp_path: Path,
+) -> None:
+    job = Job(job_of(tmp_path, 0, 2).grant, exit_patience_s=0.1)
+    with pytest.raises(training.CheckpointError, match="1 checkpoints are not complete"), job:
+        save(job, 5)
+    one = job_of(tmp_path, 1, 2)
+    with one:
+        save(one, 5)
+    assert job.close(LONG_S)
+    assert complete_steps(tmp_path) == [5]
 
 
 def test_a_step_is_saved_once(tmp_path: Path) -> None:
@@ -152,10 +203,11 @@ def test_a_part_that_a_predecessor_left_is_not_sealed_with_new_ones(tmp_path: Pa
     zero, one = job_of(tmp_path, 0, 2), job_of(tmp_path, 1, 2)
     save(one, 4)
     assert one.flush(LONG_S)
+    save(zero, 4)
     save(zero, 5, "new")
     assert not zero.flush(0.1)
+    assert complete_steps(tmp_path) == [4]
     save(one, 5, "new")
-    save(zero, 4)
     assert zero.close(LONG_S)
     assert (tmp_path / "store/checkpoints/step-5/rank-1").read_text() == "new"
 
