@@ -1,0 +1,189 @@
+"""What a run waits for, in words: every offer, every refusal, the choice, and what happens next.
+
+The rule: every wait has a reason, a sentence, a next action and a time for it (law 6). ``explain``
+serves ExplainRun and validate_only; ``say_*`` are the sentences that the plan writes down.
+"""
+
+import re
+from dataclasses import dataclass
+
+from broker.model.capacity import Offer, Refusal
+from broker.model.intent import AfterMaxWait
+from broker.model.moment import Moment
+from broker.model.reasons import Reason
+from broker.model.run import Placement, Run, Why
+from broker.placement.assess import assess, mismatches
+from broker.placement.backoff import ready_at_s
+from broker.placement.choices import SayWait
+from broker.placement.choose import choose
+from broker.placement.feasible import NEVER
+from broker.placement.group import Assessment
+from broker.placement.hedge import waiting_legs
+from broker.placement.ladder import RESERVE_UNKNOWN_S, climbs_at_s, last_rung
+from broker.placement.patience import row_for, stuck_at_s
+from broker.placement.rank import order
+from broker.placement.share import Blocked, Tally
+from broker.placement.view import View
+from broker.placement.wait import ends_s
+from broker.placement.words import duration, money
+
+LOOK_S = 300.0  # news comes sooner; without any, each offer is looked at again this often
+TURN_LOOK_S = 3600.0
+_DIGITS = re.compile(r"\d+")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Explanation:
+    """All there is to say. ``offers`` best first; ``chosen`` is what a plan would take now."""
+
+    offers: tuple[Offer, ...]
+    refusals: tuple[Refusal, ...]
+    blocked: tuple[Blocked, ...]
+    chosen: Offer | None
+    wait: SayWait
+    never_fits: bool
+
+
+def explain(view: View, run: Run, now: Moment) -> Explanation:
+    """Explain a run as it stands; one that is not in the view is explained as if submitted."""
+    found = assess(view, run, now, None)
+    choice = choose(view, Tally(view), run, found.offers, now)
+    others = mismatches(view, run, now)
+    legs = waiting_legs(run)
+    if legs:
+        wait = say_leg(view, run, legs, now)
+    elif choice.offer is not None:
+        wait = say_chosen(choice.offer, now)
+    else:
+        wait = say_no_place(run, found, choice.blocked, now)
+    crowd = view.crowd(now.elapsed_s) if run.has_started else 0
+    return Explanation(
+        offers=tuple(order(run, found.offers, crowd)),
+        refusals=(*found.refusals, *others),
+        blocked=choice.blocked,
+        chosen=choice.offer,
+        wait=wait,
+        never_fits=wait.reason is Reason.NEVER_FITS,
+    )
+
+
+def say_chosen(offer: Offer, now: Moment) -> SayWait:
+    """Say that a place was found."""
+    return SayWait(
+        reason=Reason.WAITING_FOR_OFFER,
+        message=f"a place was found: {why_there(offer)}",
+        next_action="a leg is added there",
+        next_at_s=now.elapsed_s,
+    )
+
+
+def why_there(offer: Offer) -> str:
+    """Return the sentence why a run is sent to an offer."""
+    kind = offer.capacity_type.value.lower().replace("_", "-")
+    soon = offer.forecast.p50_s
+    when = "at an unknown time" if soon is None else f"in about {duration(soon)}"
+    return (
+        f"{offer.gpus} GPUs {kind} in {offer.region} at {money(offer.price_per_hour)} an hour, "
+        f"start {when} ({offer.forecast.basis})"
+    )
+
+
+def say_no_place(run: Run, found: Assessment, blocked: tuple[Blocked, ...], now: Moment) -> SayWait:
+    """Say why a run has no leg."""
+    not_before_s = ready_at_s(run)
+    if not_before_s is not None and not_before_s > now.elapsed_s:
+        return SayWait(
+            reason=Reason.COMMAND_FAILED,
+            message=f"its command failed {run.user_failures} times, so it pauses",
+            next_action="it is started again",
+            next_at_s=not_before_s,
+        )
+    reason, message = _no_place(found, blocked)
+    action, at_s = next_step(run, found.reserve_s, now, "every offer is looked at again", LOOK_S)
+    return SayWait(reason=reason, message=message, next_action=action, next_at_s=at_s)
+
+
+def say_turn(run: Run, ahead: int, reserve_s: float, now: Moment) -> SayWait:
+    """Say that alike runs of higher rank go first."""
+    action, at_s = next_step(
+        run, reserve_s, now, "it goes as soon as those before it have", TURN_LOOK_S
+    )
+    return SayWait(
+        reason=Reason.WAITING_FOR_TURN,
+        message=f"{ahead} runs like it are before it by priority or age",
+        next_action=action,
+        next_at_s=at_s,
+    )
+
+
+def say_leg(view: View, run: Run, legs: list[Placement], now: Moment) -> SayWait:
+    """Say what the most advanced leg waits for, and when that is judged stuck."""
+    leg = max(legs, key=lambda some: (some.stuck is None, _STAGES.index(some.state.value)))
+    others = len(legs) - 1
+    more = f", and {others} more leg{'s' if others > 1 else ''} elsewhere" if others else ""
+    message = (leg.why.message or _fallback(leg)) + more
+    if leg.stuck is None:
+        row = row_for(leg.why.reason)
+        action, at_s = row.next_action, stuck_at_s(view, leg)
+    else:
+        action, at_s = "every other place is looked at again", now.elapsed_s + LOOK_S
+    action, at_s = next_step(run, RESERVE_UNKNOWN_S, now, action, max(1.0, at_s - now.elapsed_s))
+    return SayWait(reason=leg.why.reason, message=message, next_action=action, next_at_s=at_s)
+
+
+def next_step(
+    run: Run, reserve_s: float, now: Moment, usual: str, usual_s: float
+) -> tuple[str, float]:
+    """Return what happens next by itself and when (broker seconds)."""
+    at_s = now.elapsed_s + usual_s
+    climb_s = climbs_at_s(run, reserve_s)
+    if climb_s is not None and now.elapsed_s < climb_s < at_s:
+        rung = last_rung(run).value.lower().replace("_", "-")
+        return f"the wait runs out: {rung} is tried as well, whatever it costs", climb_s
+    until_s = ends_s(run)
+    if until_s is not None and now.elapsed_s < until_s < at_s:
+        return _AT_THE_END[run.terms.after_max_wait], until_s
+    return usual, at_s
+
+
+def is_news(old: Why, new: SayWait, now: Moment) -> bool:
+    """Return whether a sentence says something that the last did not.
+
+    A number that moved is no news by itself: ``explain`` tells it to who asks. It is written
+    again once the time that the last one promised has passed.
+    """
+    if (old.reason, old.next_action) != (new.reason, new.next_action):
+        return True
+    if old.next_at_s is None or old.next_at_s <= now.elapsed_s:
+        return True
+    return _DIGITS.sub("", old.message) != _DIGITS.sub("", new.message)
+
+
+def _no_place(found: Assessment, blocked: tuple[Blocked, ...]) -> tuple[Reason, str]:
+    if blocked:
+        return blocked[0].reason, blocked[0].message
+    if not found.refusals and not found.offers:
+        return Reason.WAITING_FOR_OFFER, "no cluster with such accelerators has been seen"
+    passing = [one for one in found.refusals if one.reason not in NEVER]
+    if not passing:
+        kinds = sorted({f"{one.region}: {one.message}" for one in found.refusals})
+        return Reason.NEVER_FITS, "no place can ever take it; " + _list(kinds)
+    kinds = sorted({f"{one.region}: {one.message}" for one in passing})
+    return Reason.WAITING_FOR_OFFER, "no place takes it now; " + _list(kinds)
+
+
+def _list(kinds: list[str]) -> str:
+    shown, rest = kinds[:3], len(kinds) - 3
+    return "; ".join(shown) + (f"; and {rest} more" if rest > 0 else "")
+
+
+def _fallback(leg: Placement) -> str:
+    return f"{leg.why.reason.value.lower().replace('_', ' ')} in {leg.site.region}"
+
+
+_STAGES = ("PREPARING", "QUEUED", "PROVISIONING", "AT_GATE", "RUNNING", "ENDED")
+_AT_THE_END = {
+    AfterMaxWait.FAIL: "the run ends: its max wait has passed",
+    AfterMaxWait.KEEP_WAITING: "max wait has passed, the run goes on waiting",
+    AfterMaxWait.LAST_RUNG: "max wait has passed, only the last rung is tried from then on",
+}

@@ -1,0 +1,271 @@
+"""Which flavors could run an intent, and for each that could not, the reason.
+
+The rule: a refusal is data. Each check answers a reason and a sentence in the user's words, or
+None; the first that answers is the one kept, so the checks stand from what can never change to
+what passes by itself. Read ``refuse``.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from decimal import Decimal
+
+from broker.model.capacity import ClusterFacts, FlavorFacts, Refusal
+from broker.model.intent import CapacityType, HardwareOption
+from broker.model.moment import Moment
+from broker.model.reasons import Reason
+from broker.model.run import Run
+from broker.model.states import PlacementEnd
+from broker.placement.content import content_s
+from broker.placement.standing import RegionStanding
+from broker.placement.view import View
+from broker.placement.words import duration, money
+
+# Reasons that time alone does not lift: an intent refused by these everywhere never fits.
+NEVER = frozenset(
+    {
+        Reason.ACCELERATOR_MISMATCH,
+        Reason.SHAPE_TOO_LARGE,
+        Reason.QUOTA_TOO_SMALL,
+        Reason.REGION_NOT_ACCEPTED,
+        Reason.CAPACITY_TYPE_NOT_ACCEPTED,
+        Reason.RESIDENCY,
+        Reason.POLICY_DISALLOWS,
+        Reason.INPUT_NOT_READABLE,
+    }
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """Could this run start on this flavor with this hardware option, now?"""
+
+    view: View
+    run: Run
+    flavor: FlavorFacts
+    option_index: int
+    now: Moment
+
+    @property
+    def option(self) -> HardwareOption:
+        """The hardware option that is asked about."""
+        return self.run.intent.workload.hardware[self.option_index]
+
+    @property
+    def standing(self) -> RegionStanding:
+        """The flavor's region as ops set it."""
+        return self.view.region(self.flavor.region)
+
+    @property
+    def cluster(self) -> ClusterFacts:
+        """The flavor's cluster as last seen."""
+        return self.view.clusters[self.flavor.key.cluster]
+
+
+Answer = tuple[Reason, str] | None
+
+
+def refuse(question: Question) -> Refusal | None:
+    """Return why the flavor is no offer for the run, or None when it is one."""
+    for check in _CHECKS:
+        answer = check(question)
+        if answer is not None:
+            flavor = question.flavor
+            return Refusal(
+                key=flavor.key,
+                region=flavor.region,
+                capacity_type=flavor.capacity_type,
+                hardware_index=question.option_index,
+                reason=answer[0],
+                message=answer[1],
+            )
+    return None
+
+
+def price_of(flavor: FlavorFacts) -> Decimal | None:
+    """Return US dollars per GPU-hour; a reservation without a price is paid already."""
+    if flavor.price_per_gpu_hour is None and flavor.capacity_type is CapacityType.RESERVED:
+        return Decimal(0)
+    return flavor.price_per_gpu_hour
+
+
+def remaining_work_s(run: Run) -> float | None:
+    """Return how much of the expected duration is left, in seconds at the reference speed."""
+    expected_s = run.terms.expected_duration_s
+    if expected_s is None:
+        return None
+    done_s = run.gpu_seconds.running / max(1, run.intent.workload.hardware[0].gpus)
+    return max(0.1 * expected_s, expected_s - done_s)
+
+
+def _accelerator(ask: Question) -> Answer:
+    if ask.flavor.accelerator == ask.option.accelerator:
+        return None
+    return (
+        Reason.ACCELERATOR_MISMATCH,
+        f"it has {ask.flavor.accelerator}, the run takes {ask.option.accelerator}",
+    )
+
+
+def _terms(ask: Question) -> Answer:
+    terms, flavor = ask.run.terms, ask.flavor
+    if terms.regions and flavor.region not in terms.regions:
+        return Reason.REGION_NOT_ACCEPTED, f"the run does not accept {flavor.region}"
+    if flavor.capacity_type not in terms.capacity_types:
+        return Reason.CAPACITY_TYPE_NOT_ACCEPTED, f"the run does not accept {_words(flavor)}"
+    if terms.residency and not any(flavor.region.startswith(some) for some in terms.residency):
+        allowed = ", ".join(terms.residency)
+        return Reason.RESIDENCY, f"its data may not leave {allowed}"
+    return None
+
+
+def _shape(ask: Question) -> Answer:
+    option, flavor = ask.option, ask.flavor
+    if option.accelerators_per_node > flavor.accelerators_per_node:
+        return (
+            Reason.SHAPE_TOO_LARGE,
+            (
+                f"a node has {flavor.accelerators_per_node} {flavor.accelerator}, "
+                f"the run takes {option.accelerators_per_node} on each"
+            ),
+        )
+    if flavor.max_nodes is not None and option.nodes > flavor.max_nodes:
+        return (
+            Reason.SHAPE_TOO_LARGE,
+            f"it grows to {flavor.max_nodes} nodes, the gang has {option.nodes}",
+        )
+    most = None if flavor.nominal is None else flavor.nominal + (flavor.borrowable or 0)
+    if most is not None and option.gpus > most:
+        return (
+            Reason.QUOTA_TOO_SMALL,
+            f"the queue's whole quota is {most} {flavor.accelerator}, the gang takes {option.gpus}",
+        )
+    return None
+
+
+def _policy(ask: Question) -> Answer:
+    policy, flavor = ask.standing.policy, ask.flavor
+    if not policy.is_allowed:
+        return Reason.POLICY_DISALLOWS, f"ops do not allow {flavor.region}"
+    if flavor.capacity_type not in policy.capacity_types:
+        return Reason.POLICY_DISALLOWS, f"ops do not allow {_words(flavor)} in {flavor.region}"
+    price = price_of(flavor)
+    if price is None:
+        return Reason.PRICE_UNKNOWN, "its price is not known"
+    for capacity_type, cap in policy.price_caps:
+        if capacity_type is flavor.capacity_type and price > cap:
+            return (
+                Reason.PRICE_ABOVE_CAP,
+                f"it costs {money(price)} a GPU-hour, the cap is {money(cap)}",
+            )
+    return None
+
+
+def _inputs(ask: Question) -> Answer:
+    for one in ask.run.intent.workload.inputs:
+        if one.regions and ask.flavor.region not in one.regions and not one.remote_reads:
+            return Reason.INPUT_NOT_READABLE, f"{one.uri} may only be read in its own regions"
+    return None
+
+
+def _region(ask: Question) -> Answer:
+    standing, flavor = ask.standing, ask.flavor
+    if standing.is_draining:
+        return Reason.REGION_DRAINING, f"{flavor.region} is being drained"
+    if standing.is_cordoned:
+        return Reason.REGION_CORDONED, f"{flavor.region} is cordoned"
+    if not standing.is_surveyed:
+        return (
+            Reason.NOT_SEEN_SINCE_RESTORE,
+            f"{flavor.region} has not been seen whole since the log was restored",
+        )
+    return None
+
+
+def _reach(ask: Question) -> Answer:
+    cluster, key = ask.cluster, ask.flavor.key
+    if not cluster.is_reachable:
+        return Reason.CLUSTER_UNREACHABLE, f"{key.cluster} does not answer"
+    if not cluster.is_store_reachable:
+        return Reason.STORE_UNREACHABLE, f"the store of {ask.flavor.region} does not answer"
+    if key.queue in cluster.stopped_queues:
+        return Reason.QUEUE_STOPPED, f"queue {key.queue} is stopped"
+    return None
+
+
+def _budget(ask: Question) -> Answer:
+    team = ask.view.teams.get(ask.run.intent.team)
+    if team is not None and team.caps.budget is not None and team.spent >= team.caps.budget:
+        return Reason.TEAM_BUDGET_SPENT, f"the team's budget of {money(team.caps.budget)} is spent"
+    budget, price = ask.run.terms.budget, price_of(ask.flavor)
+    work_s = remaining_work_s(ask.run)
+    if budget is None or price is None:
+        return None
+    left = budget - ask.run.spent
+    hours = Decimal((work_s or 0.0) / ask.option.relative_speed / 3600.0)
+    need = price * ask.option.gpus * hours
+    if left <= 0 or need > left:
+        return (
+            Reason.BUDGET_TOO_SMALL,
+            f"the rest of the run would cost about {money(need)}, {money(left)} is left",
+        )
+    return None
+
+
+def _time(ask: Question) -> Answer:
+    run, now = ask.run, ask.now
+    work_s = (remaining_work_s(run) or 0.0) / ask.option.relative_speed
+    deadline_s = run.terms.deadline_wall_s
+    if deadline_s is not None and now.wall_s + work_s > deadline_s:
+        return (
+            Reason.DEADLINE_TOO_NEAR,
+            (
+                f"it needs about {duration(work_s)}, the deadline is in "
+                f"{duration(max(0.0, deadline_s - now.wall_s))}"
+            ),
+        )
+    copy_s = content_s(ask.view, run, ask.flavor.region)
+    if copy_s > ask.standing.policy.patience.content_s:
+        return (
+            Reason.CONTENT_TOO_LATE,
+            f"copying its checkpoint there takes about {duration(copy_s)}",
+        )
+    return None
+
+
+def _own_past(ask: Question) -> Answer:
+    key, now = ask.flavor.key, ask.now
+    for leg in reversed(ask.run.placements.values()):
+        if leg.site.key != key or leg.site.hardware_index != ask.option_index:
+            continue
+        if leg.is_live:
+            return Reason.ALREADY_WAITING_HERE, "the run has a leg there already"
+        pause_s = max(60.0, ask.view.outlook(ask.flavor, now.elapsed_s).look_again_s)
+        since_s = now.since(leg.entered_s)
+        if since_s < pause_s and (leg.stuck is not None or leg.end is PlacementEnd.LOST):
+            return (
+                Reason.RECENTLY_FAILED_HERE,
+                (
+                    f"its last try there was given up {duration(since_s)} ago; "
+                    f"it may try again in {duration(pause_s - since_s)}"
+                ),
+            )
+        return None
+    return None
+
+
+def _words(flavor: FlavorFacts) -> str:
+    return flavor.capacity_type.value.lower().replace("_", "-")
+
+
+_CHECKS: tuple[Callable[[Question], Answer], ...] = (
+    _accelerator,
+    _terms,
+    _shape,
+    _policy,
+    _inputs,
+    _region,
+    _reach,
+    _budget,
+    _time,
+    _own_past,
+)

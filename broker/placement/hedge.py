@@ -1,0 +1,112 @@
+"""When a run gets one more leg, and what bounds it.
+
+The rule: a hedge costs GPUs that stand at a gate, so it needs evidence: every leg so far is judged
+stuck, the chance that any of them comes within the wait is low, or the ladder was climbed. Bounds:
+the policies' width, one flex leg, and the team's GPUs and minutes at gates.
+"""
+
+from math import prod
+
+from broker.model.capacity import Offer
+from broker.model.intent import CapacityType
+from broker.model.moment import Moment
+from broker.model.reasons import Reason
+from broker.model.run import Placement, Purpose, Run
+from broker.model.states import RunState
+from broker.placement.ladder import last_rung
+from broker.placement.share import Blocked, Tally
+from broker.placement.view import View
+
+ENOUGH_CHANCE = 0.5  # a second leg is bought when the first is more likely to miss the wait
+SUCCESSOR_LEAD_S = 1800.0  # a successor comes to its gate about when its predecessor must go
+
+
+def waiting_legs(run: Run) -> list[Placement]:
+    """Return the legs that could still be granted, oldest first."""
+    return [leg for leg in run.placements.values() if leg.is_waiting]
+
+
+def wanted(view: View, run: Run, now: Moment) -> Purpose | None:
+    """Return for what purpose the run wants one more leg, or None."""
+    legs = waiting_legs(run)
+    if run.ending is not None:
+        return None
+    if run.open_epoch is not None:
+        at_s = successor_at_s(view, run)
+        is_due = at_s is not None and now.elapsed_s >= at_s
+        return Purpose.SUCCESSOR if is_due and not legs else None
+    if run.state is not RunState.QUEUED:
+        return None
+    if not legs:
+        return Purpose.REQUEUE if run.has_started else Purpose.FIRST
+    return Purpose.HEDGE if _is_doubtful(run, legs) else None
+
+
+def successor_at_s(view: View, run: Run) -> float | None:
+    """Return when a running gang on bounded nodes wants a successor (broker seconds)."""
+    ends_s = planned_end_s(view, run)
+    return None if ends_s is None else ends_s - SUCCESSOR_LEAD_S
+
+
+def planned_end_s(view: View, run: Run) -> float | None:
+    """Return when the open epoch's nodes are taken back as planned, None when they are not."""
+    epoch = run.open_epoch
+    if epoch is None or epoch.started_s is None:
+        return None
+    placement = run.placements.get(epoch.placement)
+    flavor = None if placement is None else view.flavors.get(placement.site.key)
+    if placement is None or flavor is None or flavor.max_run_s is None:
+        return None
+    return placement.added_s + placement.phases.queued + flavor.max_run_s
+
+
+def bounds(view: View, tally: Tally, run: Run, offer: Offer) -> Blocked | None:
+    """Return why the offer may not be one more leg of a run that has some, or None."""
+    legs = waiting_legs(run)
+    if not legs:
+        return None
+    regions = {leg.site.region for leg in legs} | {offer.region}
+    width = min(view.region(region).policy.hedge_width for region in regions)
+    if len(legs) >= width:
+        return _blocked(offer, Reason.HEDGE_LIMIT, f"the run has its {width} legs already")
+    if offer.capacity_type is CapacityType.FLEX and any(
+        leg.site.capacity_type is CapacityType.FLEX for leg in legs
+    ):
+        return _blocked(offer, Reason.HEDGE_LIMIT, "the run has a flex leg already")
+    return _gate(view, tally, run, offer)
+
+
+def _gate(view: View, tally: Tally, run: Run, offer: Offer) -> Blocked | None:
+    standing = view.teams.get(run.intent.team)
+    if standing is None:
+        return None
+    caps, team = standing.caps, run.intent.team
+    waiting = tally.waiting_gpus(team)
+    if caps.gate_gpus is not None and waiting + offer.gpus > caps.gate_gpus:
+        return _blocked(
+            offer,
+            Reason.TEAM_GATE_GPUS_SPENT,
+            f"team {team} may have {caps.gate_gpus} GPUs at gates and waits for {waiting}",
+        )
+    minutes = caps.gate_gpu_minutes_per_day
+    if minutes is not None and standing.gate_gpu_minutes_today >= minutes:
+        return _blocked(
+            offer,
+            Reason.TEAM_GATE_MINUTES_SPENT,
+            f"team {team} has spent its {minutes:g} GPU-minutes at gates of today",
+        )
+    return None
+
+
+def _is_doubtful(run: Run, legs: list[Placement]) -> bool:
+    if all(leg.stuck is not None for leg in legs):
+        return True
+    if run.climbed:
+        return all(leg.site.capacity_type is not last_rung(run) for leg in legs)
+    has_bound = run.terms.max_wait_s is not None or run.terms.max_requeue_wait_s is not None
+    misses = prod(1.0 - leg.site.forecast_chance for leg in legs if leg.stuck is None)
+    return has_bound and misses > ENOUGH_CHANCE
+
+
+def _blocked(offer: Offer, reason: Reason, message: str) -> Blocked:
+    return Blocked(offer=offer, reason=reason, message=message, lasts_s=60.0)

@@ -1,0 +1,104 @@
+"""What the signals of one flavor say about capacity: will nodes come, how fast does quota drain.
+
+The rule: quota is not capacity. Where nodes must be bought first, only nodes that came prove that
+they come. Signals are shared by all runs and fade with a half-life; one observation is worth
+hours. An outage's own age tells when to look again: what has lasted long will last as long again
+(Lindy's law), so the looks grow rarer, within bounds.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from broker.model.capacity import Signal, SignalKind
+from broker.model.intent import CapacityType
+
+HALF_LIFE_S = 1800.0  # spot pools turn over in tens of minutes: older news says half as much
+LOOK_AGAIN_MIN_S = 30.0
+LOOK_AGAIN_MAX_S = 3600.0
+DRAIN_WINDOW_S = 7200.0  # two hours of admissions: less is noise, more is another day's load
+FORGET_AFTER_S = 12 * HALF_LIFE_S  # a signal's weight is below 1/4000 by then
+
+# Beliefs before any signal: (times that nodes came, times that they did not). On-demand is not
+# certain either. A signal counts EVIDENCE_WEIGHT, so that one of today outweighs the prior.
+PRIOR: dict[CapacityType, tuple[float, float]] = {
+    CapacityType.RESERVED: (9.0, 0.3),
+    CapacityType.ON_DEMAND: (4.0, 0.5),
+    CapacityType.SPOT: (2.0, 0.7),
+    CapacityType.FLEX: (3.0, 0.7),
+}
+EVIDENCE_WEIGHT = 4.0
+
+_GOOD: dict[SignalKind, float] = {SignalKind.NODES_CAME: 1.0, SignalKind.STARTED: 1.0}
+_BAD: dict[SignalKind, float] = {
+    SignalKind.STOCKOUT: 1.0,
+    SignalKind.PARTIAL: 0.8,  # some came: the pool is not empty, but a gang needs all
+    SignalKind.PREEMPTED: 0.4,
+    SignalKind.NODE_LOST: 0.1,
+    SignalKind.REFUSED: 0.5,
+}
+_OUTAGE = frozenset({SignalKind.STOCKOUT, SignalKind.PARTIAL})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outlook:
+    """What is believed of one flavor now.
+
+    ``chance`` that nodes come when asked, 0 to 1; ``outage_s`` the age of the outage that lasts,
+    None when none does; ``look_again_s`` how long to leave it alone; ``drain_gpus_per_s`` the
+    observed rate of admissions, None when none was seen; ``takes_s`` how long nodes took to
+    come of late.
+    """
+
+    chance: float
+    outage_s: float | None
+    look_again_s: float
+    drain_gpus_per_s: float | None
+    takes_s: float | None
+
+
+def outlook(signals: Iterable[Signal], capacity_type: CapacityType, now_s: float) -> Outlook:
+    """Weigh the signals of one flavor, oldest first, at broker time ``now_s``."""
+    came, failed = PRIOR[capacity_type]
+    outage_began_s: float | None = None
+    outage_seen_s = 0.0
+    admitted_gpus, oldest_s = 0, now_s
+    takes_s: float | None = None
+    for signal in signals:
+        age_s = max(0.0, now_s - signal.elapsed_s)
+        weight = EVIDENCE_WEIGHT * 0.5 ** (age_s / HALF_LIFE_S)
+        if signal.kind in _GOOD:
+            came += weight * _GOOD[signal.kind]
+            outage_began_s = None
+            takes_s = signal.wait_s if signal.wait_s is not None else takes_s
+        elif signal.kind in _BAD:
+            failed += weight * _BAD[signal.kind]
+            if signal.kind in _OUTAGE:
+                outage_began_s = outage_began_s or signal.elapsed_s
+                outage_seen_s = signal.elapsed_s
+        elif signal.kind is SignalKind.ADMITTED and age_s <= DRAIN_WINDOW_S:
+            admitted_gpus += signal.gpus
+            oldest_s = min(oldest_s, signal.elapsed_s)
+    outage_s = _outage_age(outage_began_s, outage_seen_s, now_s)
+    span_s = max(now_s - oldest_s, 60.0)
+    return Outlook(
+        chance=came / (came + failed),
+        outage_s=outage_s,
+        look_again_s=min(LOOK_AGAIN_MAX_S, max(LOOK_AGAIN_MIN_S, 0.5 * (outage_s or 0.0))),
+        drain_gpus_per_s=admitted_gpus / span_s if admitted_gpus else None,
+        takes_s=takes_s,
+    )
+
+
+def _outage_age(began_s: float | None, seen_s: float, now_s: float) -> float | None:
+    """Return the outage's age, None when there is none or it is believed over.
+
+    An outage last confirmed long ago, against how long it was known to last, is over or not: the
+    way to know is to look, so it stops to deter.
+    """
+    if began_s is None:
+        return None
+    lasted_s = max(seen_s - began_s, LOOK_AGAIN_MIN_S)
+    quiet_s = now_s - seen_s
+    if quiet_s > max(2.0 * lasted_s, HALF_LIFE_S):
+        return None
+    return now_s - began_s

@@ -1,0 +1,109 @@
+"""How long each cause of a wait is borne, what it is judged to be then, and what follows.
+
+The rule: stuck is judged by evidence, not by one clock. One table, cause by cause; the sentence
+that a waiting user reads about what happens next comes from the same row that later acts.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
+
+from broker.model.policy import RegionPolicy
+from broker.model.reasons import Reason
+from broker.model.run import Placement
+from broker.placement.view import View
+
+
+class Remedy(StrEnum):
+    """What follows a wait that was judged stuck."""
+
+    WIDEN = "WIDEN"  # add a leg elsewhere, keep the place in line: it costs nothing
+    MOVE = "MOVE"  # add a leg elsewhere, then give back what is held for nothing
+    LEAVE = "LEAVE"  # withdraw at once: waiting longer cannot help
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """One cause: the patience that it gets, its verdict and its remedy."""
+
+    patience_s: Callable[[RegionPolicy], float]
+    cause: Reason
+    remedy: Remedy
+    next_action: str
+
+
+def _row(
+    patience_s: Callable[[RegionPolicy], float], cause: Reason, remedy: Remedy, words: str = ""
+) -> Row:
+    usual = {
+        Remedy.WIDEN: "a leg in another place is added, this one keeps its place in line",
+        Remedy.MOVE: "a leg in another place is added, then this one is given back",
+        Remedy.LEAVE: "this leg is withdrawn and another place is tried",
+    }
+    return Row(
+        patience_s=patience_s, cause=cause, remedy=remedy, next_action=words or usual[remedy]
+    )
+
+
+# By the reason that the cluster gives for a leg's wait.
+ROWS: dict[Reason, Row] = {
+    Reason.PREPARING_CONTENT: _row(lambda p: p.patience.content_s, Reason.COPY_SLOW, Remedy.WIDEN),
+    Reason.WAITING_FOR_QUOTA: _row(
+        lambda p: p.patience.quota_s, Reason.QUOTA_EXHAUSTED, Remedy.WIDEN
+    ),
+    Reason.QUEUE_STOPPED: _row(lambda p: p.patience.quota_s, Reason.QUEUE_STOPPED, Remedy.MOVE),
+    Reason.QUOTA_TOO_SMALL: _row(lambda p: 0.0, Reason.QUOTA_TOO_SMALL, Remedy.LEAVE),
+    Reason.NEVER_FITS: _row(lambda p: 0.0, Reason.NEVER_FITS, Remedy.LEAVE),
+    Reason.REFUSED_BY_CLUSTER: _row(lambda p: 0.0, Reason.REFUSED_BY_CLUSTER, Remedy.LEAVE),
+    Reason.WAITING_FOR_CAPACITY: _row(
+        lambda p: p.patience.capacity_s, Reason.NODES_DO_NOT_COME, Remedy.MOVE
+    ),
+    Reason.STOCKOUT: _row(lambda p: p.patience.capacity_s, Reason.STOCKOUT, Remedy.MOVE),
+    Reason.PARTIAL_ARRIVAL: _row(
+        lambda p: p.patience.partial_s, Reason.PARTIAL_ARRIVAL, Remedy.MOVE
+    ),
+    Reason.NODES_COMING: _row(
+        lambda p: p.patience.capacity_s, Reason.NODES_DO_NOT_COME, Remedy.MOVE
+    ),
+    Reason.WAITING_FOR_FLEX: _row(
+        lambda p: p.patience.flex_silent_s, Reason.FLEX_SILENT, Remedy.WIDEN
+    ),
+    Reason.PODS_STARTING: _row(lambda p: p.patience.pods_s, Reason.GANG_NOT_WHOLE, Remedy.MOVE),
+    Reason.GANG_NOT_WHOLE: _row(lambda p: p.patience.pods_s, Reason.GANG_NOT_WHOLE, Remedy.MOVE),
+    Reason.IMAGE_PULL_FAILING: _row(
+        lambda p: p.patience.image_pull_s, Reason.IMAGE_PULL_FAILING, Remedy.MOVE
+    ),
+    Reason.CHECK_NOT_RERUN: _row(
+        lambda p: p.patience.wedged_s, Reason.CHECK_NOT_RERUN, Remedy.LEAVE
+    ),
+    Reason.WEDGED: _row(lambda p: p.patience.wedged_s, Reason.WEDGED, Remedy.LEAVE),
+    Reason.AT_GATE: _row(
+        lambda p: p.gate_timeout_s,
+        Reason.GATE_TIMEOUT,
+        Remedy.LEAVE,
+        "the gang passes the gate as soon as it may, or gives its nodes back",
+    ),
+    Reason.UNKNOWN: _row(lambda p: p.patience.quota_s, Reason.UNKNOWN, Remedy.WIDEN),
+}
+
+
+def row_for(reason: Reason) -> Row:
+    """Return the row of a leg's reason; one without a row of its own is borne like UNKNOWN."""
+    return ROWS.get(reason, ROWS[Reason.UNKNOWN])
+
+
+def stuck_at_s(view: View, leg: Placement) -> float:
+    """Return when a leg's present wait is judged stuck (broker seconds).
+
+    Nodes get twice the time that they are known to take, when that is more than the policy's
+    patience: a slow start is no stockout.
+    """
+    row = row_for(leg.why.reason)
+    patience_s = row.patience_s(view.region(leg.site.region).policy)
+    flavor = view.flavors.get(leg.site.key)
+    if leg.why.reason in _NODES_ON_THEIR_WAY and flavor is not None and flavor.startup_s:
+        patience_s = max(patience_s, 2.0 * flavor.startup_s)
+    return leg.why.since_s + patience_s
+
+
+_NODES_ON_THEIR_WAY = frozenset({Reason.NODES_COMING, Reason.WAITING_FOR_CAPACITY})

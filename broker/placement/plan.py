@@ -1,0 +1,217 @@
+"""One tick of placing: who goes where, who climbs, who is told what.
+
+The rule: ``plan`` changes nothing and looks only at what is marked: the groups and runs that a
+change or the time could have helped. It reads as numbered steps, and every bound holds over the
+choices of one plan together. Read ``plan``.
+"""
+
+import heapq
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from broker.model.capacity import Offer
+from broker.model.moment import Moment
+from broker.model.run import Purpose, Run, Site
+from broker.placement.assess import assess
+from broker.placement.backoff import ready_at_s
+from broker.placement.choices import AddLeg, Choice, Climb, Plan, SayWait
+from broker.placement.choose import Chosen, choose
+from broker.placement.demand import Rank
+from broker.placement.explain import (
+    is_news,
+    say_leg,
+    say_no_place,
+    say_turn,
+    why_there,
+)
+from broker.placement.group import Assessment, Group
+from broker.placement.hedge import successor_at_s, waiting_legs, wanted
+from broker.placement.ladder import RESERVE_UNKNOWN_S, climbs_at_s
+from broker.placement.share import Tally
+from broker.placement.view import DUE_PER_TICK, View, is_in_line
+
+GROUPS_PER_TICK = 64  # bounds a tick's time; the rest keep their marks for the next
+OLDEST_PER_TICK = 16  # of them, those marked longest ago: no group starves behind higher ranks
+LEGS_PER_TICK = 64
+HEADS_PER_GROUP = 16
+RUNS_PER_TICK = 256
+
+
+@dataclass(slots=True, kw_only=True)
+class _Draft:
+    """The plan as it grows."""
+
+    view: View
+    now: Moment
+    ids: Iterator[str]
+    tally: Tally
+    choices: list[tuple[str, Choice]] = field(default_factory=list)
+    looked: list[Group] = field(default_factory=list)
+    met: dict[str, None] = field(default_factory=dict)
+    looks: dict[str, float] = field(default_factory=dict)
+    legs: int = 0
+    is_whole: bool = True
+
+
+def plan(view: View, now: Moment, ids: Iterator[str]) -> Plan:
+    """Return what is to be done now; ``ids`` yields fresh placement ids.
+
+    Hand the plan to ``View.settle``, then its choices to the log.
+    """
+    draft = _Draft(view=view, now=now, ids=ids, tally=Tally(view))
+    # 1. What is due by the time, and what changed: runs by themselves, and groups by their heads.
+    names = list(dict.fromkeys((*view.agenda.due(now.elapsed_s, DUE_PER_TICK), *view.attention)))
+    draft.is_whole = len(names) <= RUNS_PER_TICK
+    names = names[:RUNS_PER_TICK]
+    # 2. Runs whose wait is nearly gone climb, and are planned as climbers at the next look.
+    for name in names:
+        _climb(draft, view.runs.get(name))
+    # 3. Runs without a leg: heads of groups, in order of priority and age.
+    _place_heads(draft, _marked(view, names, draft))
+    # 4. Runs with legs: one more where the evidence asks for it.
+    for name in names:
+        run = view.runs.get(name)
+        if run is not None and name not in draft.met:
+            _look_at(draft, run)
+        draft.met[name] = None
+    # 5. What was not reached keeps its mark.
+    return Plan(
+        choices=tuple(draft.choices),
+        looked=tuple(draft.looked),
+        met=tuple(draft.met),
+        looks=tuple(draft.looks.items()),
+        is_whole=draft.is_whole,
+    )
+
+
+def _climb(draft: _Draft, run: Run | None) -> None:
+    if run is None or run.ending is not None or run.open_epoch is not None:
+        return
+    group = draft.view.group_of(run.name)
+    at_s = climbs_at_s(run, _reserve_s(group))
+    if at_s is None or at_s > draft.now.elapsed_s:
+        return
+    message = "its wait is running out: every accepted place is tried, the dearest too"
+    draft.choices.append((run.name, Climb(message=message)))
+    draft.met[run.name] = None
+    # The climbed run comes back as a change; should the log refuse it, it is looked at again.
+    draft.looks[run.name] = draft.now.elapsed_s + 5.0
+
+
+def _marked(view: View, names: list[str], draft: _Draft) -> list[Group]:
+    """Return the groups to look at: the highest ranks, and the longest marked."""
+    marked: dict[Group, None] = {}
+    for name in names:
+        group = view.group_of(name)
+        if group is not None and group.line.first(1)[0][2] == name:
+            marked[group] = None
+    groups = list(marked | view.dirty)
+    if len(groups) <= GROUPS_PER_TICK:
+        return groups
+    draft.is_whole = False
+    oldest, rest = groups[:OLDEST_PER_TICK], groups[OLDEST_PER_TICK:]
+    highest = heapq.nsmallest(
+        GROUPS_PER_TICK - OLDEST_PER_TICK, rest, key=lambda group: group.line.first(1)[0]
+    )
+    return oldest + highest
+
+
+def _place_heads(draft: _Draft, groups: list[Group]) -> None:
+    """Place heads over all groups in one order, until each group's next head finds no place."""
+    heads: list[tuple[Rank, int]] = []
+    lines = [list(group.line.first(HEADS_PER_GROUP)) for group in groups]
+    for index, line in enumerate(lines):
+        heapq.heappush(heads, (line.pop(0), index))
+    while heads and draft.legs < LEGS_PER_TICK:
+        rank, index = heapq.heappop(heads)
+        group, run = groups[index], draft.view.runs[rank[2]]
+        if run.name not in draft.met and not _place(draft, run, group):
+            draft.looked.append(group)
+        elif lines[index]:
+            heapq.heappush(heads, (lines[index].pop(0), index))
+        elif len(group.line) <= HEADS_PER_GROUP:
+            draft.looked.append(group)
+        else:
+            draft.is_whole = False
+    draft.is_whole = draft.is_whole and not heads
+
+
+def _place(draft: _Draft, run: Run, group: Group) -> bool:
+    """Give a run its leg; False when it finds no place, and its wait was explained."""
+    found = assess(draft.view, run, draft.now, group)
+    not_before_s = ready_at_s(run)
+    is_ready = not_before_s is None or not_before_s <= draft.now.elapsed_s
+    choice = _choose(draft, run, found) if is_ready else Chosen(offer=None, blocked=())
+    draft.met[run.name] = None
+    if choice.offer is None:
+        _say(draft, run, say_no_place(run, found, choice.blocked, draft.now), found.reserve_s)
+        return False
+    _add(draft, run, choice.offer, Purpose.REQUEUE if run.has_started else Purpose.FIRST)
+    return True
+
+
+def _look_at(draft: _Draft, run: Run) -> None:
+    """Look at one run by itself: a waiting one behind others, or one with legs."""
+    view, now = draft.view, draft.now
+    group = view.group_of(run.name)
+    if group is not None:
+        if is_in_line(run):
+            reserve_s = group.found.reserve_s
+            _say(draft, run, say_turn(run, len(group.line) - 1, reserve_s, now), reserve_s)
+        return
+    purpose = wanted(view, run, now)
+    if purpose is not None:
+        choice = _choose(draft, run, assess(view, run, now, None))
+        if choice.offer is not None and draft.legs < LEGS_PER_TICK:
+            _add(draft, run, choice.offer, purpose)
+    legs = waiting_legs(run)
+    if legs and run.open_epoch is None and run.ending is None:
+        _say(draft, run, say_leg(view, run, legs, now), RESERVE_UNKNOWN_S)
+    at_s = successor_at_s(view, run)
+    if at_s is not None:
+        draft.looks[run.name] = max(at_s, now.elapsed_s + 60.0)
+
+
+def _choose(draft: _Draft, run: Run, found: Assessment) -> Chosen:
+    return choose(draft.view, draft.tally, run, found.offers, draft.now)
+
+
+def _add(draft: _Draft, run: Run, offer: Offer, purpose: Purpose) -> None:
+    draft.tally.take(run, offer, draft.now)
+    draft.legs += 1
+    leg = AddLeg(
+        placement=next(draft.ids), purpose=purpose, site=site_of(offer), message=why_there(offer)
+    )
+    draft.choices.append((run.name, leg))
+    draft.looks[run.name] = draft.now.elapsed_s + 5.0
+
+
+def _say(draft: _Draft, run: Run, wait: SayWait, reserve_s: float) -> None:
+    if is_news(run.why, wait, draft.now):
+        draft.choices.append((run.name, wait))
+    at_s = wait.next_at_s
+    climb_s = climbs_at_s(run, reserve_s)
+    if climb_s is not None and climb_s > draft.now.elapsed_s:
+        at_s = min(at_s, climb_s)
+    earliest_s = draft.now.elapsed_s + 1.0
+    draft.looks[run.name] = max(earliest_s, min(at_s, draft.looks.get(run.name, at_s)))
+
+
+def site_of(offer: Offer) -> Site:
+    """Return the offer as the log keeps it."""
+    return Site(
+        key=offer.key,
+        region=offer.region,
+        capacity_type=offer.capacity_type,
+        hardware_index=offer.hardware_index,
+        nodes=offer.nodes,
+        gpus=offer.gpus,
+        price_per_gpu_hour=offer.price_per_gpu_hour,
+        forecast_p50_s=offer.forecast.p50_s,
+        forecast_p90_s=offer.forecast.p90_s,
+        forecast_chance=offer.forecast.chance,
+    )
+
+
+def _reserve_s(group: Group | None) -> float:
+    return RESERVE_UNKNOWN_S if group is None else group.found.reserve_s

@@ -1,0 +1,62 @@
+"""Which offer is worth most: expected dollars for an hour of progress, waiting included.
+
+The rule: lower is better, and everything in a score is money. An hour of waiting costs what an
+hour of the dearest machine of the kind would, for that is what the user could have bought with
+it. A region's weight divides the score; weight 0 is never first.
+
+    score = (price x gpus / speed x hours + dearest x gpus x wait) / hours / weight
+"""
+
+import zlib
+
+from broker.model.capacity import FlavorKey, Forecast, Offer
+from broker.model.run import Run
+from broker.placement.feasible import Question, price_of, remaining_work_s
+from broker.placement.wait import remaining_wait_s
+
+WORK_S = 4 * 3600.0  # where the user expects no duration: a wait is weighed against half a shift
+UNLUCKY_S = 4 * 3600.0  # what a start that does not come costs in waiting, where no wait is named
+CLIMBED_HASTE = 10.0  # with the wait nearly gone, time is what is bought
+TASTE = 0.02  # how much dearer a less preferred option may be found: ties go by preference
+SPREAD_USUAL = 0.02
+SPREAD_CROWD = 0.5  # a reclaim frees no capacity: many that move at once must not meet again
+CROWD = 3
+
+
+def score(question: Question, forecast: Forecast, content_s: float) -> float:
+    """Return an offer's score in US dollars per hour of progress at the reference speed."""
+    run, flavor, option = question.run, question.flavor, question.option
+    hours = max(60.0, remaining_work_s(run) or WORK_S) / 3600.0
+    price = float(price_of(flavor) or 0)
+    dearest = float(question.view.dearest.get(flavor.accelerator, 0)) or 1.0
+    work = price * option.gpus / option.relative_speed * hours
+    wait_cost = dearest * option.gpus * wait_hours(question, forecast, content_s)
+    haste = CLIMBED_HASTE if run.climbed else 1.0
+    taste = 1.0 + TASTE * question.option_index
+    weight = question.standing.policy.weight
+    return (work + haste * wait_cost) / hours * taste / max(weight, 1e-9)
+
+
+def wait_hours(question: Question, forecast: Forecast, content_s: float) -> float:
+    """Return the expected hours of waiting, a start that does not come included."""
+    remaining_s = remaining_wait_s(question.run, question.now)
+    unlucky_s = min(UNLUCKY_S, UNLUCKY_S if remaining_s is None else max(remaining_s, 60.0))
+    soon_s = UNLUCKY_S if forecast.p50_s is None else forecast.p50_s
+    # Content travels while the queue moves.
+    lucky_s = max(soon_s, content_s)
+    return (forecast.chance * lucky_s + (1.0 - forecast.chance) * (lucky_s + unlucky_s)) / 3600.0
+
+
+def spread(run: Run, key: FlavorKey, crowd: int) -> float:
+    """Return a factor of 1 and a little more, the same for this run and flavor for ever.
+
+    With ``crowd`` runs that lost their place together the differences between flavors widen to
+    half, so that runs that would all choose alike choose apart.
+    """
+    unit = zlib.crc32(f"{run.uid}/{key.cluster}/{key.queue}/{key.flavor}".encode()) / 2**32
+    return 1.0 + (SPREAD_CROWD if crowd >= CROWD else SPREAD_USUAL) * unit
+
+
+def order(run: Run, offers: list[Offer], crowd: int) -> list[Offer]:
+    """Return the offers, best first."""
+    return sorted(offers, key=lambda some: (some.score * spread(run, some.key, crowd), some.key))

@@ -1,0 +1,22 @@
+"""What holds for a region or a team while planning, and what content a run would find where."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from broker.model.checkpoint import Checkpoint
+from broker.model.policy import RegionPolicy
+from broker.model.run import Run
+
+# The checkpoints that a run could resume from, newest first; ``history.lineage.resumable``.
+Resumable = Callable[[Run], tuple[Checkpoint, ...]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RegionStanding:
+    """A region as ops set it. ``is_surveyed`` False: not read whole since a restore (R1)."""
+
+    region: str
+    policy: RegionPolicy = field(default_factory=RegionPolicy)
+    is_cordoned: bool = False
+    is_draining: bool = False
+    is_surveyed: bool = True

@@ -1,0 +1,277 @@
+"""The picture that plans are made from: indexed, and kept up to date by changes.
+
+The rule: a change costs what changed. Runs that wait are kept in groups of alike runs, each in
+order of rank; a change marks only the groups and runs that it could help, and ``plan`` looks at
+those alone. Nothing here decides. Read ``View.apply_run`` first.
+
+The shell applies every change of the log (``apply_run`` and its siblings), asks ``plan``, calls
+``settle`` with its answer, and hands the commands to the log; what the log refuses it reports by
+``refused``.
+"""
+
+from collections import deque
+from decimal import Decimal
+
+from broker.model.capacity import ClusterFacts, FlavorFacts, FlavorKey, Signal
+from broker.model.policy import TeamStanding
+from broker.model.run import Placement, Run
+from broker.model.states import PlacementState, RunState
+from broker.placement.backoff import ready_at_s
+from broker.placement.choices import Plan
+from broker.placement.demand import Demand, demand_of, rank_of
+from broker.placement.group import Group
+from broker.placement.line import Agenda
+from broker.placement.load import Load
+from broker.placement.outlook import FORGET_AFTER_S, Outlook, outlook
+from broker.placement.standing import RegionStanding, Resumable
+
+SIGNALS_KEPT = 32  # per flavor: at one a minute half an hour of an outage, and no more memory
+CROWD_WINDOW_S = 120.0
+REFUSED_AGAIN_S = 15.0  # what the log refused once it would refuse again at once
+DUE_PER_TICK = 256
+_IN_LINE = frozenset({PlacementState.PREPARING, PlacementState.QUEUED})
+
+
+class View:
+    """All that a plan reads. One writer; ``plan`` changes nothing of it."""
+
+    def __init__(self, resumable: Resumable) -> None:
+        self.resumable = resumable
+        self.clusters: dict[str, ClusterFacts] = {}
+        self.flavors: dict[FlavorKey, FlavorFacts] = {}
+        self.regions: dict[str, RegionStanding] = {}
+        self.teams: dict[str, TeamStanding] = {}
+        self.runs: dict[str, Run] = {}
+        self.groups: dict[Demand, Group] = {}
+        self.load = Load()
+        self.dearest: dict[str, Decimal] = {}
+        self.keys_of: dict[str, tuple[FlavorKey, ...]] = {}
+        self.stamps: dict[FlavorKey, int] = {}
+        self.pulse = 0  # grows with every stamp
+        self.dirty: dict[Group, None] = {}
+        self.attention: dict[str, None] = {}
+        self.agenda = Agenda()
+        self.losses: deque[float] = deque(maxlen=256)
+        self.bundle_regions: dict[str, frozenset[str]] = {}
+        self.copy_rates: dict[str, float] = {}
+        self._signals: dict[FlavorKey, deque[Signal]] = {}
+        self._group_of: dict[str, Group] = {}
+        self._outlooks: dict[FlavorKey, tuple[int, float, Outlook]] = {}
+        self._by_accelerator: dict[str, dict[Group, None]] = {}
+        self._by_team: dict[str, dict[Group, None]] = {}
+
+    # ---- Changes ------------------------------------------------------------------------------
+
+    def apply_run(self, run: Run) -> None:
+        """Take in a run as the log now has it; one that ended is forgotten."""
+        before = self.runs.get(run.name)
+        if before is not None:
+            self.load.put(before, -1)
+            if before.open_epoch is not None and run.state is RunState.QUEUED:
+                self.losses.append(run.updated.elapsed_s)
+        if run.is_ended:
+            self.runs.pop(run.name, None)
+            self.agenda.drop(run.name)
+            self.attention.pop(run.name, None)
+        else:
+            self.runs[run.name] = run
+            self.load.put(run, 1)
+        self._stand_in_line(run)
+        if before is not None:
+            self._touch_freed(before, run)
+        if run.state is RunState.QUEUED:
+            self.attention[run.name] = None
+
+    def apply_cluster(self, facts: ClusterFacts) -> None:
+        """Take in a cluster as last seen."""
+        before = self.clusters.get(facts.cluster)
+        self.clusters[facts.cluster] = facts
+        known = {} if before is None else {flavor.key: flavor for flavor in before.flavors}
+        is_turned = before is None or _ability(before) != _ability(facts)
+        fresh = {flavor.key: flavor for flavor in facts.flavors}
+        if fresh.keys() != known.keys():
+            for key in known.keys() - fresh.keys():
+                del self.flavors[key]
+            self.flavors.update(fresh)
+            self._index_flavors()
+        for key, flavor in fresh.items():
+            if is_turned or known.get(key) != flavor:
+                self.flavors[key] = flavor
+                self._raise_dearest(flavor)
+                self.touch_key(key)
+
+    def apply_region(self, standing: RegionStanding) -> None:
+        """Take in what ops set for a region."""
+        if self.regions.get(standing.region) != standing:
+            self.regions[standing.region] = standing
+            for key, flavor in self.flavors.items():
+                if flavor.region == standing.region:
+                    self.touch_key(key)
+
+    def apply_team(self, team: str, standing: TeamStanding) -> None:
+        """Take in a team's caps and what it has spent."""
+        if self.teams.get(team) != standing:
+            self.teams[team] = standing
+            self._touch_team(team)
+
+    def apply_signal(self, signal: Signal) -> None:
+        """Take in one observation about capacity."""
+        kept = self._signals.setdefault(signal.key, deque(maxlen=SIGNALS_KEPT))
+        while kept and kept[0].elapsed_s < signal.elapsed_s - FORGET_AFTER_S:
+            kept.popleft()
+        kept.append(signal)
+        self.touch_key(signal.key)
+
+    def apply_bundle(self, digest: str, regions: frozenset[str]) -> None:
+        """Take in where a bundle stands, verified."""
+        self.bundle_regions[digest] = regions
+
+    def apply_copy_rate(self, region: str, bytes_per_s: float) -> None:
+        """Take in how fast copies into a region go of late."""
+        self.copy_rates[region] = bytes_per_s
+
+    # ---- Marks ----------------------------------------------------------------------------------
+
+    def settle(self, plan: Plan) -> None:
+        """Take off the marks that a plan has answered; call it before its commands are handled."""
+        for group in plan.looked:
+            self.dirty.pop(group, None)
+        for name in plan.met:
+            self.attention.pop(name, None)
+            self.agenda.drop(name)
+        for name, at_s in plan.looks:
+            if name in self.runs:
+                self.agenda.set(name, at_s)
+
+    def refused(self, name: str, now_s: float) -> None:
+        """Look at a run again, a little later: the log refused what was planned for it."""
+        self.agenda.set(name, now_s + REFUSED_AGAIN_S)
+
+    def touch(self, name: str) -> None:
+        """Look at a run at the next tick."""
+        if name in self.runs:
+            self.attention[name] = None
+            group = self._group_of.get(name)
+            if group is not None:
+                self.dirty[group] = None
+
+    def touch_key(self, key: FlavorKey) -> None:
+        """Look again at the groups that a flavor could serve, and judge it anew."""
+        self.stamps[key] = self.stamps.get(key, 0) + 1
+        self.pulse += 1
+        flavor = self.flavors.get(key)
+        if flavor is None:
+            return
+        for group in self._by_accelerator.get(flavor.accelerator, ()):
+            if group.could_use(flavor):
+                self.dirty[group] = None
+
+    # ---- Questions ------------------------------------------------------------------------------
+
+    def outlook(self, flavor: FlavorFacts, now_s: float) -> Outlook:
+        """Return what the signals of a flavor say now."""
+        stamp = self.stamps.get(flavor.key, 0)
+        known = self._outlooks.get(flavor.key)
+        # A tenth of the shortest look-again time changes no choice.
+        if known is not None and known[0] == stamp and now_s - known[1] < 3.0:
+            return known[2]
+        fresh = outlook(self._signals.get(flavor.key, ()), flavor.capacity_type, now_s)
+        self._outlooks[flavor.key] = (stamp, now_s, fresh)
+        return fresh
+
+    def region(self, region: str) -> RegionStanding:
+        """Return a region's standing; the documented defaults when ops set nothing."""
+        return self.regions.get(region) or RegionStanding(region=region)
+
+    def group_of(self, name: str) -> Group | None:
+        """Return the group in which a waiting run stands, or None."""
+        return self._group_of.get(name)
+
+    def crowd(self, now_s: float) -> int:
+        """Return how many runs lost their place of late."""
+        return sum(1 for at_s in self.losses if now_s - at_s <= CROWD_WINDOW_S)
+
+    # ---- Indexes --------------------------------------------------------------------------------
+
+    def _stand_in_line(self, run: Run) -> None:
+        demand = demand_of(run) if is_in_line(run) else None
+        old = self._group_of.get(run.name)
+        if old is not None and old.demand != demand:
+            self._leave(run.name, old)
+            old = None
+        if demand is None:
+            return
+        group = old or self.groups.get(demand) or self._open_group(demand)
+        group.line.add(rank_of(run))
+        self._group_of[run.name] = group
+        not_before_s = ready_at_s(run)
+        if not_before_s is not None:
+            self.agenda.set(run.name, not_before_s)
+        # Behind a head that found no place, an alike run would find none either.
+        if group.line.first(1)[0][2] == run.name:
+            self.dirty[group] = None
+
+    def _open_group(self, demand: Demand) -> Group:
+        group = self.groups[demand] = Group(demand)
+        self._by_team.setdefault(demand.team, {})[group] = None
+        for accelerator in demand.accelerators:
+            self._by_accelerator.setdefault(accelerator, {})[group] = None
+        return group
+
+    def _leave(self, name: str, group: Group) -> None:
+        del self._group_of[name]
+        group.line.remove(name)
+        if not group.line:
+            demand = group.demand
+            del self.groups[demand]
+            del self._by_team[demand.team][group]
+            self.dirty.pop(group, None)
+            for accelerator in demand.accelerators:
+                del self._by_accelerator[accelerator][group]
+
+    def _touch_freed(self, before: Run, after: Run) -> None:
+        """Mark what a run's change may have made room for."""
+        if not before.placements:
+            return
+        for leg in before.placements.values():
+            if leg.is_live and _holds_less(leg, after.placements.get(leg.id)):
+                self.touch_key(leg.site.key)
+        if after.is_ended or (before.open_epoch is not None and after.open_epoch is None):
+            self._touch_team(after.intent.team)
+
+    def _touch_team(self, team: str) -> None:
+        for group in self._by_team.get(team, ()):
+            self.dirty[group] = None
+
+    def _index_flavors(self) -> None:
+        keys: dict[str, list[FlavorKey]] = {}
+        for key, flavor in self.flavors.items():
+            keys.setdefault(flavor.accelerator, []).append(key)
+        self.keys_of = {accelerator: tuple(sorted(some)) for accelerator, some in keys.items()}
+
+    def _raise_dearest(self, flavor: FlavorFacts) -> None:
+        price = flavor.price_per_gpu_hour
+        if price is not None and price > self.dearest.get(flavor.accelerator, Decimal(0)):
+            self.dearest[flavor.accelerator] = price
+
+
+def is_in_line(run: Run) -> bool:
+    """Return whether a run waits without a single leg: the runs that groups are made of."""
+    return (
+        run.state is RunState.QUEUED
+        and run.ending is None
+        and run.open_epoch is None
+        and not any(leg.is_waiting for leg in run.placements.values())
+    )
+
+
+def _ability(facts: ClusterFacts) -> tuple[object, ...]:
+    """Return what of a cluster, beside its flavors, decides whether it can take a gang."""
+    return (facts.is_reachable, facts.is_store_reachable, facts.stopped_queues, facts.blind)
+
+
+def _holds_less(before: Placement, after: Placement | None) -> bool:
+    """Return whether a leg left the line or the cluster, and so made room."""
+    if after is None or not after.is_live or (after.withdraw and not before.withdraw):
+        return True
+    return before.state in _IN_LINE and after.state not in _IN_LINE

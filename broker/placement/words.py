@@ -1,0 +1,23 @@
+"""Durations, money and counts in the words that users read."""
+
+from decimal import Decimal
+
+
+def duration(seconds: float) -> str:
+    """Return seconds as people say them: "40 s", "12 min", "3 h 20 min", "2 d 4 h"."""
+    whole = max(0, round(seconds))
+    if whole < 120:
+        return f"{whole} s"
+    minutes = round(whole / 60)
+    if minutes < 120:
+        return f"{minutes} min"
+    hours, minutes = divmod(minutes, 60)
+    if hours < 48:
+        return f"{hours} h {minutes} min" if minutes else f"{hours} h"
+    days, hours = divmod(hours, 24)
+    return f"{days} d {hours} h" if hours else f"{days} d"
+
+
+def money(dollars: Decimal) -> str:
+    """Return US dollars with cents."""
+    return f"${dollars.quantize(Decimal('0.01'))}"
