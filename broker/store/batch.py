@@ -1,0 +1,235 @@
+"""One transaction: each command is decided on the state before it, folded, appended.
+
+The rule: what is decided stays in a draft until the disk has all of it. A command that is refused,
+or that runs into a bug, leaves no trace and spoils no other of its batch; a disk that refuses
+spoils them all and changes nothing. Read ``Committer.commit`` first.
+"""
+
+import sqlite3
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TypeVar
+
+import sqlite_utils
+
+from broker.history.commands import Command, SubmitRun
+from broker.history.events import Recorded
+from broker.history.invariants import violations
+from broker.history.refusals import Code, HistoryError, Refused
+from broker.model.actor import Actor
+from broker.model.moment import Moment
+from broker.model.reasons import Reason
+from broker.model.run import Run
+from broker.store import log, views
+from broker.store.errors import LogUnwritableError
+from broker.store.picture import Draft, Picture, State, is_settled
+from broker.store.schema import write_meta
+from broker.store.streams import decide_on, fold, load
+
+T = TypeVar("T")
+SNAPSHOT_EVERY = 32  # events of a run; a start folds at most so many of each
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Order:
+    """One command for one stream, by someone."""
+
+    stream: str
+    command: Command
+    actor: Actor
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AlreadySubmitted:
+    """The request id made this run before, with the very same request."""
+
+    name: str
+
+
+class BrokenInvariantError(HistoryError):
+    """A decision would have led to a state that must not be; it was not written."""
+
+
+Result = tuple[Recorded, ...] | AlreadySubmitted | Exception
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Committed:
+    """What a batch did: a result for each order, and the events of all of them in order.
+
+    A result that is an exception is for the order's sender; ``Refused`` is the usual one.
+    """
+
+    results: tuple[Result, ...]
+    recorded: tuple[Recorded, ...]
+
+
+class Committer:
+    """The one writer of a log. Not for use by two threads at once."""
+
+    def __init__(
+        self,
+        database: sqlite_utils.Database,
+        picture: Picture,
+        *,
+        now: Callable[[], Moment],
+        mark: Callable[[], str],
+        snapshots: dict[str, int],
+        known_regions: frozenset[str],
+    ) -> None:
+        self._database = database
+        self._picture = picture
+        self._now = now
+        self._mark = mark
+        self._snapshots = snapshots  # by live run: the version of its newest snapshot
+        self._known_regions = known_regions
+        self._head = log.head(database)
+
+    def commit(self, orders: Sequence[Order]) -> Committed:
+        """Carry out the orders in one transaction, durable when this returns.
+
+        Raises LogUnwritableError or LogConflictError; then nothing of the batch happened.
+        """
+        batch = _Batch(self._database, self._draft(), self._head)
+        results = tuple(batch.carry_out(order) for order in orders)
+        if batch.recorded:
+            snapshots = self._due_snapshots(batch.draft)
+            with self._transaction():
+                self._write(batch, snapshots)
+            self._publish(batch, snapshots)
+        return Committed(results=results, recorded=tuple(batch.recorded))
+
+    def run_in_transaction(self, work: Callable[[sqlite_utils.Database], T]) -> T:
+        """Do upkeep on the database between batches. Raises LogUnwritableError."""
+        with self._transaction():
+            return work(self._database)
+
+    def mark_time(self) -> None:
+        """Write down where the clocks stand, for the next life to know how long it was away."""
+        with self._transaction():
+            write_meta(self._database, "clock", self._mark())
+
+    def _write(self, batch: "_Batch", snapshots: list[Run]) -> None:
+        draft = batch.draft
+        log.insert(self._database, batch.recorded)
+        views.write_changes(self._database, draft.before, draft.after, snapshots)
+        views.write_holdings(self._database, self._picture.holdings, draft.holdings)
+        write_meta(self._database, "clock", self._mark())
+
+    def _publish(self, batch: "_Batch", snapshots: list[Run]) -> None:
+        self._head = batch.recorded[-1].position
+        for run in snapshots:
+            self._snapshots[run.name] = run.stream_version
+        for stream, state in batch.draft.after.items():
+            if isinstance(state, Run) and is_settled(state):
+                self._snapshots.pop(stream, None)
+        batch.draft.publish()
+
+    def _due_snapshots(self, draft: Draft) -> list[Run]:
+        # A settled run is only ever read from its snapshot, so it always has the latest.
+        return [
+            state
+            for state in draft.after.values()
+            if isinstance(state, Run)
+            and (
+                state.stream_version - self._snapshots.get(state.name, 0) >= SNAPSHOT_EVERY
+                or is_settled(state)
+            )
+        ]
+
+    def _draft(self) -> Draft:
+        return Draft(
+            self._picture,
+            load=lambda name: views.read_snapshot(self._database, name),
+            now=self._now(),
+            known_regions=self._known_regions,
+        )
+
+    @contextmanager
+    def _transaction(self) -> Iterator[None]:
+        connection = self._database.conn
+        try:
+            connection.execute("begin immediate")
+            yield
+            connection.execute("commit")
+        except BaseException as error:
+            if connection.in_transaction:
+                connection.execute("rollback")
+            if isinstance(error, sqlite3.Error):
+                raise LogUnwritableError(
+                    f"the log cannot be written, nothing was changed: {error}"
+                ) from error
+            raise
+
+
+class _Batch:
+    """The orders of one transaction, decided one after the other; nothing is written here."""
+
+    def __init__(self, database: sqlite_utils.Database, draft: Draft, head: int) -> None:
+        self._database = database
+        self._head = head
+        self._requests: dict[tuple[str, str], tuple[str, str]] = {}
+        self.draft = draft
+        self.recorded: list[Recorded] = []
+
+    def carry_out(self, order: Order) -> Result:
+        """Decide one order and fold what follows into the draft."""
+        command = order.command
+        if isinstance(command, SubmitRun) and command.request_id:
+            known = self._known_request(command)
+            if known is not None:
+                return known
+        try:
+            recorded = self._decide(order)
+        except Exception as error:  # noqa: BLE001 - it is its sender's, and not the others'
+            return error
+        if recorded and isinstance(command, SubmitRun) and command.request_id:
+            key = (command.intent.team, command.request_id)
+            self._requests[key] = (command.name, command.body_digest)
+        self.recorded += recorded
+        return recorded
+
+    def _decide(self, order: Order) -> tuple[Recorded, ...]:
+        before = load(order.stream, self.draft)
+        events = decide_on(before, order.stream, order.command, self.draft)
+        if not events:
+            return ()
+        recorded = log.record(
+            order.stream,
+            events,
+            after_version=0 if before is None else before.stream_version,
+            after_position=self._head + len(self.recorded),
+            at=self.draft.now,
+            actor=order.actor,
+        )
+        after = before
+        for one in recorded:
+            after = fold(after, one)
+        assert after is not None
+        _check(after)
+        self.draft.put(order.stream, before, after)
+        return recorded
+
+    def _known_request(self, command: SubmitRun) -> Result | None:
+        team, request_id = command.intent.team, command.request_id
+        known = self._requests.get((team, request_id))
+        known = known or views.known_request(self._database, team, request_id)
+        if known is None:
+            return None
+        name, body_digest = known
+        if body_digest == command.body_digest:
+            return AlreadySubmitted(name=name)
+        return Refused(
+            Reason.REQUEST_ID_REUSED,
+            f"request_id {request_id!r} made {name} from another request",
+            field="request_id",
+            code=Code.ALREADY_EXISTS,
+        )
+
+
+def _check(state: State) -> None:
+    if __debug__ and isinstance(state, Run):
+        broken = violations(state)
+        if broken:
+            raise BrokenInvariantError("; ".join(broken))

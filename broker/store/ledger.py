@@ -1,0 +1,268 @@
+"""The ledger: ``handle`` is the one way anything in the broker changes.
+
+The rule: what ``handle`` returned is on the disk. Reads answer from memory as of the last commit,
+or from the log itself. Made by ``open_ledger`` on the event loop that uses it.
+"""
+
+import asyncio
+import json
+import threading
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from contextlib import ExitStack
+from dataclasses import asdict
+from functools import partial
+from pathlib import Path
+from typing import Protocol, TypeVar
+
+import sqlite_utils
+
+from broker.history.commands import Command, SubmitRun
+from broker.history.events import Recorded
+from broker.history.regional import BrokerState, RegionState, TeamState
+from broker.model.actor import Actor
+from broker.model.moment import Moment
+from broker.model.policy import TeamStanding
+from broker.model.run import Run
+from broker.runtime.clock import ClockMark
+from broker.store import listing, log, views
+from broker.store.batch import AlreadySubmitted, Committed, Committer, Order, Result
+from broker.store.feed import Feed
+from broker.store.listing import RunPage, RunQuery
+from broker.store.lock import hold
+from broker.store.picture import Picture
+from broker.store.recovery import load_picture
+from broker.store.schema import open_database, read_meta
+from broker.store.streams import BROKER_STREAM
+from broker.store.writer import InlineWriter, ThreadedWriter, Writer
+
+T = TypeVar("T")
+PAGE = 500  # events read at once while following a stream
+
+
+class MarkingClock(Protocol):
+    """A clock that can say where it stands, for the next life to go on from."""
+
+    def now(self) -> Moment:
+        """Return the present moment."""
+        ...
+
+    def mark(self) -> ClockMark:
+        """Return where the clocks stand."""
+        ...
+
+
+class Ledger:
+    """The log, the state it makes, and the line of those who want to change it."""
+
+    def __init__(
+        self,
+        *,
+        reads: "_Reads",
+        picture: Picture,
+        writer: Writer,
+        feed: Feed,
+        clock: MarkingClock,
+        resources: ExitStack,
+    ) -> None:
+        self._reads = reads
+        self._picture = picture
+        self._writer = writer
+        self._clock = clock
+        self._resources = resources
+        self.feed = feed
+
+    # ---- The one way in --------------------------------------------------------------------
+
+    async def handle(self, stream: str, command: Command, actor: Actor) -> tuple[Recorded, ...]:
+        """Decide a command on its stream and make the outcome durable.
+
+        Returns the events, none when the command already holds. Raises Refused (nothing changed),
+        LogUnwritableError, LogBusyError or LogClosedError (nothing changed either).
+        """
+        result = await self._carry_out(Order(stream=stream, command=command, actor=actor))
+        return () if isinstance(result, AlreadySubmitted) else result
+
+    async def submit(self, command: SubmitRun, actor: Actor) -> str:
+        """Create a run; return its name, or that of the run the same request made before."""
+        result = await self._carry_out(Order(stream=command.name, command=command, actor=actor))
+        return result.name if isinstance(result, AlreadySubmitted) else command.name
+
+    async def _carry_out(self, order: Order) -> tuple[Recorded, ...] | AlreadySubmitted:
+        result: Result = await self._writer.submit(order)
+        if isinstance(result, Exception):
+            raise result
+        return result
+
+    # ---- Reads from memory -----------------------------------------------------------------
+
+    def run(self, name: str) -> Run | None:
+        """Return a run as of the last commit."""
+        return self._picture.run(name)
+
+    def live_runs(self) -> Mapping[str, Run]:
+        """Return the runs for which something is left to do, by name: a copy."""
+        return dict(self._picture.live)
+
+    def region(self, region: str) -> RegionState:
+        """Return what ops set for a region; the defaults when nothing was."""
+        state = self._picture.small.get(f"regions/{region}")
+        return state if isinstance(state, RegionState) else RegionState(id=region)
+
+    def team(self, team: str) -> TeamState:
+        """Return what ops set for a team; no caps when nothing was."""
+        state = self._picture.small.get(f"teams/{team}")
+        return state if isinstance(state, TeamState) else TeamState(id=team)
+
+    def teams(self) -> tuple[TeamState, ...]:
+        """Return every team that has caps set, by id."""
+        states = (s for s in list(self._picture.small.values()) if isinstance(s, TeamState))
+        return tuple(sorted(states, key=lambda state: state.id))
+
+    def standing(self, team: str) -> TeamStanding:
+        """Return what a team holds now."""
+        return self._picture.standing(team, self._clock.now())
+
+    def broker(self) -> BrokerState:
+        """Return the broker's own state: its incarnation, what it has surveyed."""
+        state = self._picture.small.get(BROKER_STREAM)
+        return state if isinstance(state, BrokerState) else BrokerState()
+
+    # ---- Reads from the log ----------------------------------------------------------------
+
+    async def list_runs(self, query: RunQuery) -> RunPage:
+        """Return one page of run names."""
+        return await self._reads.ask(lambda database: listing.list_runs(database, query))
+
+    async def run_by_request(self, team: str, request_id: str) -> tuple[str, str] | None:
+        """Return (run name, body digest) of a request id, or None."""
+        return await self._reads.ask(
+            lambda database: views.known_request(database, team, request_id)
+        )
+
+    async def read(self, stream: str, after_version: int, limit: int) -> list[Recorded]:
+        """Return events of a stream after a version, oldest first."""
+        return await self._reads.ask(
+            lambda database: log.read_stream(database, stream, after_version, limit)
+        )
+
+    async def follow(self, stream: str, after_version: int) -> AsyncIterator[Recorded]:
+        """Yield every event of a stream after a version, each once and in order, for ever."""
+        with self.feed.watch(stream) as bell:
+            while True:
+                page = await self.read(stream, after_version, PAGE)
+                for recorded in page:
+                    yield recorded
+                    after_version = recorded.stream_version
+                if len(page) < PAGE:
+                    await bell.wait()
+
+    async def follow_all(self, after_position: int) -> AsyncIterator[Recorded]:
+        """Yield every event after a position, each once and in the log's order, for ever."""
+        changes = self.feed.subscribe()
+        try:
+            while True:
+                changes.take()
+                page = await self._reads.ask(partial(_page_after, after_position))
+                for recorded in page:
+                    yield recorded
+                    after_position = recorded.position
+                if len(page) < PAGE:
+                    await changes.wait()
+        finally:
+            self.feed.unsubscribe(changes)
+
+    # ---- Upkeep ----------------------------------------------------------------------------
+
+    async def mark_time(self) -> None:
+        """Write down the time while nothing else is written, so that a downtime is known."""
+        await self._writer.upkeep(Committer.mark_time)
+
+    async def close(self) -> None:
+        """Carry out what waits, then close the database and let go of its lock."""
+        await self._writer.close()
+        self._resources.close()
+
+
+class _Reads:
+    """A connection of its own for questions to the log, asked one at a time."""
+
+    def __init__(self, database: sqlite_utils.Database, *, is_threaded: bool) -> None:
+        self._database = database
+        self._is_threaded = is_threaded
+        self._lock = threading.Lock()
+
+    async def ask(self, query: Callable[[sqlite_utils.Database], T]) -> T:
+        """Answer a question, on another thread when the ledger has threads."""
+        if self._is_threaded:
+            return await asyncio.to_thread(self._answer, query)
+        return query(self._database)
+
+    def _answer(self, query: Callable[[sqlite_utils.Database], T]) -> T:
+        with self._lock:
+            return query(self._database)
+
+
+def _page_after(position: int, database: sqlite_utils.Database) -> list[Recorded]:
+    return list(log.read_all(database, position, PAGE))
+
+
+def read_mark(path: Path) -> ClockMark | None:
+    """Return where the clocks stood when the log was last written, None for a new log."""
+    if not path.exists():
+        return None
+    database = open_database(path, is_read_only=True)
+    try:
+        text = read_meta(database, "clock") if "meta" in database.table_names() else None
+    finally:
+        database.close()
+    return None if text is None else ClockMark(**json.loads(text))
+
+
+def open_ledger(
+    path: Path, clock: MarkingClock, *, regions: Iterable[str], is_threaded: bool
+) -> Ledger:
+    """Open or make the log at ``path`` and recover its state.
+
+    ``regions`` are those the broker is told of; after a restore each must be seen before the
+    first grant. ``is_threaded`` False does everything on the caller's thread, for tools and the
+    simulation. Raises LogInUseError, LogIncompatibleError, LogUnwritableError or LogDamagedError.
+    """
+    with ExitStack() as opened:
+        opened.callback(hold(path).release)
+        writes, points, reads = (
+            _opened(opened, path, is_read_only=is_read_only) for is_read_only in (False, True, True)
+        )
+        # Settled runs are asked for on the event loop, which must not wait behind a long list.
+        picture = Picture(lambda name: views.read_snapshot(points, name))
+        committer = Committer(
+            writes,
+            picture,
+            now=clock.now,
+            mark=lambda: json.dumps(asdict(clock.mark())),
+            snapshots=load_picture(writes, picture, clock.now()),
+            known_regions=frozenset(regions),
+        )
+        feed = Feed()
+
+        def publish(committed: Committed) -> None:
+            feed.publish(committed.recorded)
+
+        writer: Writer = (
+            ThreadedWriter(committer, publish, asyncio.get_running_loop())
+            if is_threaded
+            else InlineWriter(committer, publish)
+        )
+        return Ledger(
+            reads=_Reads(reads, is_threaded=is_threaded),
+            picture=picture,
+            writer=writer,
+            feed=feed,
+            clock=clock,
+            resources=opened.pop_all(),
+        )
+
+
+def _opened(stack: ExitStack, path: Path, *, is_read_only: bool) -> sqlite_utils.Database:
+    database = open_database(path, is_read_only=is_read_only)
+    stack.callback(database.close)
+    return database

@@ -1,0 +1,98 @@
+"""From the log to the picture, at start-up.
+
+The rule: what a start reads grows with what is live, not with what ever ran: a live run's newest
+snapshot and the events after it. Read ``load_picture`` first.
+"""
+
+import gc
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from decimal import Decimal
+
+import sqlite_utils
+
+from broker.history.codec import decode_run
+from broker.history.events import Recorded
+from broker.model.moment import Moment
+from broker.model.run import Run
+from broker.store import log, standing, views
+from broker.store.errors import LogDamagedError
+from broker.store.picture import Picture, State
+from broker.store.standing import Holding
+from broker.store.streams import fold
+
+_SNAPSHOTS = (
+    "select s.stream, s.body from runs r join snapshots s on s.stream = r.name"
+    " where r.is_settled = 0"
+)
+_TAILS = (
+    "from runs r left join snapshots s on s.stream = r.name"
+    " join events e on e.stream = r.name and e.stream_version > coalesce(s.stream_version, 0)"
+    " where r.is_settled = 0 order by r.name, e.stream_version"
+)
+_SMALL = "from streams t join events e on e.stream = t.stream order by e.stream, e.stream_version"
+
+
+def load_picture(database: sqlite_utils.Database, picture: Picture, now: Moment) -> dict[str, int]:
+    """Fill a picture from the log; return each live run's snapshot version.
+
+    Raises LogDamagedError when events are missing between a snapshot and the end of its stream.
+    """
+    with _no_collection():
+        states: dict[str, State] = {
+            str(stream): decode_run(body) for stream, body in database.conn.execute(_SNAPSHOTS)
+        }
+        snapshots = {stream: state.stream_version for stream, state in states.items()}
+        for clause in (_TAILS, _SMALL):
+            for recorded in log.read_where(database, clause):
+                _fold_into(states, recorded)
+        for stream, state in states.items():
+            picture.put(stream, state)
+        picture.holdings.update(_holdings(database, states.values(), now))
+    return snapshots
+
+
+def _fold_into(states: dict[str, State], recorded: Recorded) -> None:
+    state = states.get(recorded.stream)
+    expected = 1 if state is None else state.stream_version + 1
+    if recorded.stream_version != expected:
+        raise LogDamagedError(
+            f"{recorded.stream} lacks event {expected}; restore a backup, or run `brokerd rebuild`"
+        )
+    states[recorded.stream] = fold(state, recorded)
+
+
+def _holdings(
+    database: sqlite_utils.Database, states: Iterable[State], now: Moment
+) -> dict[str, Holding]:
+    """Return what teams hold: what their live runs hold now, and what the views say was spent."""
+    holdings: dict[str, Holding] = defaultdict(Holding)
+    for state in states:
+        if isinstance(state, Run):
+            team = state.intent.team
+            holdings[team] = standing.account(holdings[team], None, state, now)
+    # The views know the spending of all runs, and on which day: they replace what live runs say.
+    spent = views.read_spent(database)
+    gate_ms: dict[str, dict[int, int]] = defaultdict(dict)
+    for team, day, ms in views.read_gate_time(database):
+        gate_ms[team][day] = ms
+    return {
+        team: replace(
+            holdings[team], spent=spent.get(team, Decimal(0)), gate_ms=gate_ms.get(team, {})
+        )
+        for team in {*holdings, *spent, *gate_ms}
+    }
+
+
+@contextmanager
+def _no_collection() -> Iterator[None]:
+    """Keep the garbage collector from looking again and again at what will all be kept."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()

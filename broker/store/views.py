@@ -1,0 +1,143 @@
+"""The view tables: what lists, labels, requests and snapshots are read from.
+
+The rule: what a view holds is a function of the events alone, written in the transaction of the
+events that made it; ``rebuild`` proves it. Rows that did not change are not written. Read
+``write_changes`` first.
+"""
+
+from collections.abc import Iterable, Mapping
+from decimal import Decimal
+
+import sqlite_utils
+
+from broker.history.codec import decode_run, encode_run
+from broker.model.run import Run
+from broker.store.picture import State, is_settled
+from broker.store.standing import Holding
+
+_RUN = (
+    "insert into runs (name, team, owner, state, reason, is_settled, created_wall_s,"
+    " settled_wall_s) values (?, ?, ?, ?, ?, ?, ?, ?)"
+    " on conflict (name) do update set state = excluded.state, reason = excluded.reason,"
+    " is_settled = excluded.is_settled, settled_wall_s = excluded.settled_wall_s"
+)
+RunRow = tuple[str, str, str, str, str, int, float, float | None]
+
+
+def write_changes(
+    database: sqlite_utils.Database,
+    before: Mapping[str, State | None],
+    after: Mapping[str, State],
+    snapshots: Iterable[Run],
+) -> None:
+    """Bring the views of streams from one state to the next; ``snapshots`` are runs to keep whole.
+
+    ``before`` None is a stream that begins.
+    """
+    pairs: list[tuple[Run | None, Run]] = []
+    for stream, state in after.items():
+        was = before[stream]
+        if isinstance(state, Run):
+            pairs.append((was if isinstance(was, Run) else None, state))
+        elif was is None:
+            database.conn.execute("insert or ignore into streams values (?)", (stream,))
+    many = database.conn.executemany
+    many(_RUN, [new for was, run in pairs if (new := _row(run)) != (was and _row(was))])
+    begun = [run for was, run in pairs if was is None]
+    many(
+        "insert or ignore into run_labels values (?, ?, ?)",
+        [(run.name, key, value) for run in begun for key, value in run.intent.labels],
+    )
+    many(
+        "insert or ignore into requests values (?, ?, ?, ?)",
+        [(r.intent.team, r.request_id, r.name, r.body_digest) for r in begun if r.request_id],
+    )
+    many(
+        "insert or ignore into run_regions values (?, ?)",
+        [(run.name, region) for was, run in pairs for region in _new_regions(was, run)],
+    )
+    many(
+        "insert or replace into snapshots values (?, ?, ?)",
+        [(run.name, run.stream_version, encode_run(run)) for run in snapshots],
+    )
+
+
+def write_holdings(
+    database: sqlite_utils.Database,
+    before: Mapping[str, Holding],
+    after: Mapping[str, Holding],
+) -> None:
+    """Bring what teams spent, in money and in time at gates, up to date."""
+    nothing = Holding()
+    for team, has in after.items():
+        was = before.get(team, nothing)
+        if has.spent != was.spent:
+            database.conn.execute(
+                "insert or replace into team_spent values (?, ?)", (team, str(has.spent))
+            )
+        for day, gpu_ms in has.gate_ms.items():
+            if was.gate_ms.get(day) != gpu_ms:
+                database.conn.execute(
+                    "insert or replace into gate_time values (?, ?, ?)", (team, day, gpu_ms)
+                )
+
+
+def remove_runs(database: sqlite_utils.Database, runs: Iterable[Run]) -> None:
+    """Remove every view row of runs that leave the log."""
+    gone = [(run.name,) for run in runs]
+    for table in ("runs", "run_labels", "run_regions"):
+        database.conn.executemany(f"delete from {table} where name = ?", gone)  # noqa: S608
+    database.conn.executemany("delete from snapshots where stream = ?", gone)
+    database.conn.executemany(
+        "delete from requests where team = ? and request_id = ?",
+        [(run.intent.team, run.request_id) for run in runs],
+    )
+
+
+def known_request(
+    database: sqlite_utils.Database, team: str, request_id: str
+) -> tuple[str, str] | None:
+    """Return (run name, body digest) of a request id, or None."""
+    query = "select name, body_digest from requests where team = ? and request_id = ?"
+    row = database.conn.execute(query, (team, request_id)).fetchone()
+    return None if row is None else (str(row[0]), str(row[1]))
+
+
+def read_snapshot(database: sqlite_utils.Database, name: str) -> Run | None:
+    """Return a run's newest snapshot, or None."""
+    query = "select body from snapshots where stream = ?"
+    row = database.conn.execute(query, (name,)).fetchone()
+    return None if row is None else decode_run(row[0])
+
+
+def read_gate_time(database: sqlite_utils.Database) -> list[tuple[str, int, int]]:
+    """Return (team, day, GPU-milliseconds at gates)."""
+    rows = database.conn.execute("select team, day, gpu_ms from gate_time")
+    return [(str(team), int(day), int(gpu_ms)) for team, day, gpu_ms in rows]
+
+
+def read_spent(database: sqlite_utils.Database) -> dict[str, Decimal]:
+    """Return the money that each team's runs have cost, in US dollars."""
+    rows = database.conn.execute("select team, usd from team_spent")
+    return {str(team): Decimal(usd) for team, usd in rows}
+
+
+def _row(run: Run) -> RunRow:
+    settled = is_settled(run)
+    return (
+        run.name,
+        run.intent.team,
+        run.intent.owner,
+        run.state.value,
+        run.why.reason.value,
+        int(settled),
+        run.created.wall_s,
+        run.updated.wall_s if settled else None,
+    )
+
+
+def _new_regions(before: Run | None, after: Run) -> set[str]:
+    if before is not None and before.placements is after.placements:
+        return set()
+    known = before.placements if before is not None else {}
+    return {p.site.region for p in after.placements.values() if p.id not in known}
