@@ -5,10 +5,10 @@ waiting in a queue costs nothing. Money is Decimal US dollars, rounded to a mill
 ``placement_cost`` first.
 """
 
-from dataclasses import replace
 from decimal import ROUND_HALF_EVEN, Decimal
 
 from broker.model.moment import Moment
+from broker.model.replacing import replace
 from broker.model.run import PhaseSeconds, Placement, Purpose, Run
 from broker.model.states import PlacementState
 

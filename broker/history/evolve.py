@@ -6,7 +6,6 @@ commands, not between the events of one command: fold a command's whole batch, t
 """
 
 from collections.abc import Iterable
-from dataclasses import replace
 
 from broker.history.events import Recorded, Submitted
 from broker.history.evolving_checkpoint import CheckpointEvent, evolve_checkpoint
@@ -14,6 +13,7 @@ from broker.history.evolving_epoch import EpochEvent, evolve_epoch
 from broker.history.evolving_life import LifeEvent, begin, evolve_life
 from broker.history.evolving_placement import PlacementEvent, evolve_placement
 from broker.history.refusals import IllegalMoveError
+from broker.model.replacing import replace
 from broker.model.run import Run
 
 

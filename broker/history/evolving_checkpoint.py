@@ -1,6 +1,5 @@
 """What an event of a checkpoint makes of the run."""
 
-from dataclasses import replace
 from typing import assert_never
 
 from broker.history.events import (
@@ -12,6 +11,7 @@ from broker.history.events import (
 )
 from broker.history.refusals import IllegalMoveError
 from broker.model.checkpoint import Checkpoint, CheckpointRef
+from broker.model.replacing import replace
 from broker.model.run import Run
 
 CheckpointEvent = (

@@ -4,7 +4,6 @@ The rule: only the last epoch can be open, and every event but a grant, an adopt
 speaks of the open one (law 1).
 """
 
-from dataclasses import replace
 from typing import assert_never
 
 from broker.history.events import (
@@ -26,6 +25,7 @@ from broker.history.refusals import IllegalMoveError
 from broker.model.checkpoint import EpochId
 from broker.model.moment import Moment
 from broker.model.reasons import Reason
+from broker.model.replacing import replace
 from broker.model.run import (
     DrainOrder,
     Epoch,
@@ -82,23 +82,27 @@ def _of_open(
         case EpochStarted():
             return _started(run, epoch, event, at)
         case GangRunning():
-            running = _put(run, replace(epoch, running_s=at.elapsed_s))
-            why = _why(Reason.TRAINING, f"Training in {epoch.region}", at)
-            return replace(running, state=move_run(run, RunState.RUNNING), why=why)
+            return replace(
+                run,
+                state=move_run(run, RunState.RUNNING),
+                why=_why(Reason.TRAINING, f"Training in {epoch.region}", at),
+                epochs=_put(run, replace(epoch, running_s=at.elapsed_s)),
+            )
         case DrainRequested():
             return _draining(run, epoch, event, at)
         case DrainAcknowledged():
             if epoch.drain is None:
                 raise IllegalMoveError(f"{run.name}: a drain acknowledged that nobody asked for")
             acked = replace(epoch.drain, is_acked=True, acked_step=event.step)
-            return _put(run, replace(epoch, drain=acked))
+            return replace(run, epochs=_put(run, replace(epoch, drain=acked)))
         case StopOrdered():
             state = move_epoch(epoch, EpochState.STOPPING)
             stop = _why(event.reason, event.message, at)
             why = replace(
                 stop, reason=Reason.STOPPING, next_action="the gang is told to stop, or revoked"
             )
-            return replace(_put(run, replace(epoch, state=state, stop=stop)), why=why)
+            stopping = replace(epoch, state=state, stop=stop)
+            return replace(run, epochs=_put(run, stopping), why=why)
         case Sealed():
             return _sealed(run, epoch, event, at)
         case _:
@@ -112,9 +116,9 @@ def _open(run: Run, epoch_id: EpochId) -> Epoch:
     return epoch
 
 
-def _put(run: Run, epoch: Epoch) -> Run:
-    """Replace the last epoch, which is the open one."""
-    return replace(run, epochs=(*run.epochs[:-1], epoch))
+def _put(run: Run, epoch: Epoch) -> tuple[Epoch, ...]:
+    """Return the run's epochs with this one in place of the last, which is the open one."""
+    return (*run.epochs[:-1], epoch)
 
 
 def _why(reason: Reason, message: str, at: Moment) -> Why:
@@ -134,7 +138,8 @@ def _granted(run: Run, event: Granted, at: Moment) -> Run:
         resume_from=event.resume_from,
     )
     return replace(
-        put(run, replace(placement, epoch=event.epoch)),
+        run,
+        placements=put(run, replace(placement, epoch=event.epoch)),
         state=move_run(run, RunState.STARTING),
         epochs=(*run.epochs, epoch),
         next_epoch=event.epoch.number + 1,
@@ -157,7 +162,9 @@ def _started(run: Run, epoch: Epoch, event: EpochStarted, at: Moment) -> Run:
     why = _why(Reason.STARTING, message, at)
     placement = enter(placement_of(run, epoch.placement), PlacementState.RUNNING, why, at)
     return replace(
-        put(_put(run, started), replace(placement, stuck=None)),
+        run,
+        placements=put(run, replace(placement, stuck=None)),
+        epochs=_put(run, started),
         why=run.why if is_stopping else why,
         wait_began_s=None,
         climbed=False,
@@ -196,7 +203,7 @@ def _draining(run: Run, epoch: Epoch, event: DrainRequested, at: Moment) -> Run:
         next_action="the gang is stopped",
         next_at_s=event.deadline_s,
     )
-    return replace(_put(run, replace(epoch, drain=drain)), why=why)
+    return replace(run, epochs=_put(run, replace(epoch, drain=drain)), why=why)
 
 
 def _sealed(run: Run, epoch: Epoch, event: Sealed, at: Moment) -> Run:
@@ -214,7 +221,7 @@ def _sealed(run: Run, epoch: Epoch, event: Sealed, at: Moment) -> Run:
         for c in seal(run, event.checkpoints, epoch.region)
         if c.is_sealed or c.ref.epoch != epoch.id
     )
-    return replace(_put(run, closed), checkpoints=counts)
+    return replace(run, epochs=_put(run, closed), checkpoints=counts)
 
 
 def _debt_paid(run: Run, event: DebtPaid) -> Run:
@@ -247,7 +254,8 @@ def _adopted(run: Run, event: EpochAdopted, at: Moment) -> Run:
             for c in sealed
         )
     return replace(
-        put(run, _adopted_placement(run, event, why, at)),
+        run,
+        placements=put(run, _adopted_placement(run, event, why, at)),
         state=move_run(run, RunState.STARTING),
         why=why,
         epochs=(*run.epochs, epoch),

@@ -1,6 +1,5 @@
 """What an event of the run's life makes of it: submitted, waiting, ended, resumed."""
 
-from dataclasses import replace
 from typing import assert_never
 
 from broker.history.events import (
@@ -21,6 +20,7 @@ from broker.history.moves import move_run
 from broker.model.checkpoint import Checkpoint
 from broker.model.moment import Moment
 from broker.model.reasons import FailureClass, Reason
+from broker.model.replacing import replace
 from broker.model.run import Ending, ResumeWish, Run, Why
 from broker.model.states import RunState
 

@@ -1,6 +1,5 @@
 """What an event of a placement makes of the run."""
 
-from dataclasses import replace
 from typing import assert_never
 
 from broker.history.billing import add_phases, spend_phase
@@ -16,6 +15,7 @@ from broker.history.moves import move_placement
 from broker.history.refusals import IllegalMoveError
 from broker.model.moment import Moment
 from broker.model.reasons import Reason
+from broker.model.replacing import replace
 from broker.model.run import Placement, Run, Why
 from broker.model.states import PlacementState, RunState
 
@@ -36,10 +36,12 @@ def evolve_placement(run: Run, event: PlacementEvent, at: Moment) -> Run:
     placement = placement_of(run, event.placement)
     match event:
         case PlacementSeen():
-            return put(run, _seen(placement, event, at))
+            return replace(run, placements=put(run, _seen(placement, event, at)))
         case PlacementPrepared():
             why = _why(Reason.WAITING_FOR_QUOTA, "Content is there; going into the queue", at)
-            return put(run, enter(placement, PlacementState.QUEUED, why, at))
+            return replace(
+                run, placements=put(run, enter(placement, PlacementState.QUEUED, why, at))
+            )
         case PlacementStuck():
             stuck = Why(
                 reason=event.cause,
@@ -48,10 +50,10 @@ def evolve_placement(run: Run, event: PlacementEvent, at: Moment) -> Run:
                 next_action=event.action,
                 next_at_s=at.elapsed_s,
             )
-            return put(run, replace(placement, stuck=stuck))
+            return replace(run, placements=put(run, replace(placement, stuck=stuck)))
         case WithdrawalOrdered():
             order = _why(event.reason, event.message, at)
-            return put(run, replace(placement, withdraw=order))
+            return replace(run, placements=put(run, replace(placement, withdraw=order)))
         case PlacementEnded():
             return _ended(run, placement, event, at)
         case _:
@@ -66,9 +68,9 @@ def placement_of(run: Run, placement: str) -> Placement:
     return found
 
 
-def put(run: Run, placement: Placement) -> Run:
-    """Return the run with the placement in place of the one of its id."""
-    return replace(run, placements={**run.placements, placement.id: placement})
+def put(run: Run, placement: Placement) -> dict[str, Placement]:
+    """Return the run's placements with this one in place of the one of its id."""
+    return {**run.placements, placement.id: placement}
 
 
 def enter(placement: Placement, state: PlacementState, why: Why, at: Moment) -> Placement:
@@ -107,7 +109,7 @@ def _added(run: Run, event: PlacementAdded, at: Moment) -> Run:
     )
     # The first leg is what the run now waits for; of several, the policy says which matters.
     is_first = run.state is RunState.QUEUED and not run.waiting_placements
-    return replace(put(run, placement), why=why if is_first else run.why)
+    return replace(run, placements=put(run, placement), why=why if is_first else run.why)
 
 
 def _seen(placement: Placement, event: PlacementSeen, at: Moment) -> Placement:
@@ -139,7 +141,8 @@ def _ended(run: Run, placement: Placement, event: PlacementEnded, at: Moment) ->
         cost=event.cost,
     )
     return replace(
-        put(run, ended),
+        run,
+        placements=put(run, ended),
         spent=run.spent + event.cost,
         gpu_seconds=add_phases(run.gpu_seconds, ended.phases, placement.site.gpus),
     )

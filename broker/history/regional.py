@@ -5,7 +5,7 @@ A region or team that nobody has spoken of has a fresh state, so that every know
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import assert_never
 
 from broker.history.commands import (
@@ -39,6 +39,7 @@ from broker.history.refusals import Code, IllegalMoveError, Refused
 from broker.model.moment import Moment
 from broker.model.policy import RegionPolicy, TeamCaps
 from broker.model.reasons import Reason
+from broker.model.replacing import replace
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
