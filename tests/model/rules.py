@@ -1,0 +1,175 @@
+"""The rules that a search runs on: production's own, or production's with one of them weakened.
+
+The rule: a weakened variant replaces one function and changes one thing in it. Production knows
+nothing of variants. Read ``PRODUCTION`` first.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from regions.launcher import restore, rules
+from regions.launcher.layout import EpochId, Grant, Seal, Started
+from regions.launcher.reading import Absent
+from regions.launcher.rules import (
+    Closed,
+    CreateOwner,
+    Evidence,
+    How,
+    Prepare,
+    Run,
+    Standing,
+    Step,
+    Verdict,
+    Wish,
+)
+from tests.model.world import World
+
+Resume = tuple[EpochId, int] | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rules:
+    """The functions by which processes and brokers of the model decide."""
+
+    next_step: Callable[[Standing], Step]
+    next_watch: Callable[..., object]
+    judge: Callable[[Evidence, Wish], Verdict]
+    resume: Callable[[tuple[Seal, ...], dict[EpochId, str | None], World], Resume]
+    adopt: Callable[..., object]
+    may_withdraw: Callable[..., bool]
+    owner_name: Callable[[EpochId], object]
+
+
+def _newest_sealed(
+    seals: tuple[Seal, ...], lineage: dict[EpochId, str | None], world: World
+) -> Resume:
+    del world
+    points = rules.resume_points(seals, lineage, frozenset())
+    return (points[0].epoch, points[0].step) if points else None
+
+
+PRODUCTION = Rules(
+    next_step=rules.next_step,
+    next_watch=rules.next_watch,
+    judge=rules.judge,
+    resume=_newest_sealed,
+    adopt=restore.adopt,
+    may_withdraw=rules.may_withdraw,
+    owner_name=lambda epoch: epoch.number,
+)
+
+
+def without_b2() -> Rules:
+    """An epoch that has not started yet is taken for closed, without REVOKED."""
+
+    def judge(evidence: Evidence, wish: Wish) -> Verdict:
+        if isinstance(evidence.owner, Absent) and wish is Wish.CLOSE:
+            return Closed(how=How.REVOKED, is_owed=False)
+        return rules.judge(evidence, wish)
+
+    return replace(PRODUCTION, judge=judge)
+
+
+def without_b3() -> Rules:
+    """A sealed epoch is scanned again when the next one needs a checkpoint."""
+
+    def resume(
+        seals: tuple[Seal, ...], lineage: dict[EpochId, str | None], world: World
+    ) -> Resume:
+        fresh = tuple(
+            Seal(
+                epoch=seal.epoch,
+                steps=tuple((step, "") for epoch, step in sorted_steps(world, seal.epoch)),
+            )
+            for seal in seals
+        )
+        return _newest_sealed(fresh, lineage, world)
+
+    return replace(PRODUCTION, resume=resume)
+
+
+def without_l1() -> Rules:
+    """Rank 0 lists whoever left a record at the gate, fresh or not."""
+
+    def next_step(standing: Standing) -> Step:
+        grant = standing.grant
+        step = rules.next_step(standing)
+        if (
+            isinstance(step, rules.Wait)
+            and standing.rank == 0
+            and isinstance(grant, Grant)
+            and isinstance(standing.owner, Absent)
+        ):
+            by_rank = {0: standing.nonce}
+            for seen in standing.watch.sightings:
+                by_rank.setdefault(seen.gate.rank, seen.gate.nonce)
+            nonces = tuple(by_rank[rank] for rank in sorted(by_rank))
+            if len(nonces) == standing.world_size:
+                return CreateOwner(
+                    Started(
+                        grant_nonce=grant.epoch.nonce, placement=grant.placement, nonces=nonces
+                    )
+                )
+        return step
+
+    return replace(PRODUCTION, next_step=next_step)
+
+
+def without_l2() -> Rules:
+    """A process passes when the owner says STARTED, whomever it lists."""
+
+    def next_step(standing: Standing) -> Step:
+        step = rules.next_step(standing)
+        if step == rules.Leave(rules.Cause.NOT_LISTED) and isinstance(standing.grant, Grant):
+            return Run(standing.grant) if standing.is_prepared else Prepare(standing.grant)
+        return step
+
+    return replace(PRODUCTION, next_step=next_step)
+
+
+def without_l3() -> Rules:
+    """A process that was let pass runs its command without another look at the fence."""
+
+    def next_step(standing: Standing) -> Step:
+        if standing.is_prepared and isinstance(standing.grant, Grant):
+            return Run(standing.grant)
+        return rules.next_step(standing)
+
+    return replace(PRODUCTION, next_step=next_step)
+
+
+def without_r1() -> Rules:
+    """A restored broker goes on where its log ends."""
+
+    def adopt(last_number: int, own_seals: tuple[Seal, ...], *_: object) -> restore.Adopted:
+        return restore.Adopted(
+            open=(), closed=frozenset(), next_number=last_number + 1, seals=own_seals
+        )
+
+    return replace(PRODUCTION, adopt=adopt)
+
+
+def without_margin() -> Rules:
+    """A restored broker revokes only the epochs of which it found a trace."""
+
+    def adopt(
+        last_number: int,
+        own_seals: tuple[Seal, ...],
+        stores: tuple[restore.StoreSeen, ...],
+        unseen: frozenset[str],
+        margin: int,
+    ) -> object:
+        del margin
+        return restore.adopt(last_number, own_seals, stores, unseen, 0)
+
+    return replace(PRODUCTION, adopt=adopt)
+
+
+def with_owners_by_nonce() -> Rules:
+    """Owners are named by grant nonce too, which a restored broker cannot know."""
+    return replace(PRODUCTION, owner_name=lambda epoch: (epoch.number, epoch.nonce))
+
+
+def sorted_steps(world: World, epoch: EpochId) -> tuple[tuple[EpochId, int], ...]:
+    """Return the complete checkpoints of an epoch, as they are in its store now."""
+    return tuple(sorted((one for one in world.saved if one[0] == epoch), key=lambda one: one[1]))
