@@ -94,7 +94,9 @@ class PlacementSeen:
     """One object of ours in the cluster.
 
     ``uid`` is the object, never reused. ``is_whole_at_gate``: every rank stands at the gate with a
-    fresh count, by the observer's clock. ``standing`` are those ranks' nonces by rank.
+    fresh count, by the observer's clock. ``standing`` are those ranks' nonces by rank. ``members``
+    are oldest first; of a gang that was created again, the former ones are among them. ``eta_s``:
+    in how many seconds the cluster expects what it waits for; None: it names no time.
     """
 
     placement: str
@@ -114,6 +116,7 @@ class PlacementSeen:
     is_whole_at_gate: bool
     is_granted: bool
     labels: Mapping[str, str]
+    eta_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True, order=True, kw_only=True)
@@ -334,11 +337,21 @@ class Outcome:
 
 
 class ClusterUnreachableError(Exception):
-    """The cluster or its store did not answer within the call's deadline; says nothing else."""
+    """The cluster did not answer within the call's deadline; says nothing else.
+
+    ``observation`` is what the region's store alone still tells, or None: no placement is in it and
+    it is not whole, but the epochs are, so that a start behind a silent cluster can be fenced and
+    closed.
+    """
+
+    def __init__(self, message: str, observation: ClusterObservation | None = None) -> None:
+        super().__init__(message)
+        self.observation = observation
 
 
 class Cluster(Protocol):
-    """One cluster. Every call has a deadline of its own and raises ClusterUnreachableError."""
+    """One cluster. Every call has a deadline of its own; observing and reading logs raise
+    ClusterUnreachableError, an action that met silence has an outcome that says so."""
 
     async def observe(self) -> ClusterObservation:
         """Return all that can be seen now; cheap when little changed."""

@@ -46,6 +46,7 @@ class Daemon:
         self._swept: dict[str, int | None] = {}
         self._exited: set[str] = set()
         self._trim_at_s = 0.0
+        self._is_ending = False
         start = int.from_bytes(hashlib.sha256(disk.mark.encode()).digest()[:4], "big")
         self._ports = member.MasterPorts(*config.master_ports, start)
         self.world = World(config, self._restore(), lambda: secrets.token_hex(8))
@@ -62,6 +63,8 @@ class Daemon:
 
     def turn(self) -> None:
         """Let the world go on, write it down, carry out its orders, until nothing follows."""
+        if self._is_ending:
+            return
         now_s = clock.monotonic_s()
         self._bury(now_s)
         for _ in range(MAX_PASSES):
@@ -125,6 +128,7 @@ class Daemon:
 
     async def terminate(self) -> None:
         """Kill every gang, and remove all that this cluster has on disk."""
+        self._is_ending = True
         give_up_s = clock.monotonic_s() + TERMINATE_S
         while (found := processes.find(self._disk.mark)) and clock.monotonic_s() < give_up_s:
             processes.kill(found)

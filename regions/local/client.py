@@ -1,0 +1,298 @@
+"""The port to an embedded cluster, as brokerd holds it.
+
+The rule: the cluster is asked over its socket and the region's store is read here, as it would be
+for a cluster of Kubernetes; either can be silent without the other. Nothing is tried twice: the
+loops look again. Read ``LocalCluster.observe`` first.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from regions.cluster import (
+    Action,
+    ClusterObservation,
+    ClusterUnreachableError,
+    Outcome,
+    PlacementSeen,
+    Stage,
+)
+from regions.launcher.store import DirectoryStore, Store
+from regions.local import clock, seen, wire
+from regions.local.faults import Fault
+from regions.local.orders import Orders
+from regions.local.state import MAX_SIGNALS, Signal
+from regions.local.store_eye import Look, StoreEye
+
+TOUCHED_S = 60.0
+"""How long a run is looked at after something was written for it, whatever the cluster says."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Deadlines:
+    """How long one question may take, in seconds, and how long a gate's count that moved proves
+    that its process is there."""
+
+    call_s: float = 5.0
+    store_s: float = 5.0
+    gate_fresh_s: float = 5.0
+
+
+class LocalCluster:
+    """One embedded cluster behind ``socket``, with the store directory of its region.
+
+    ``incarnation`` is the broker's own: a newer one in the store is reported.
+    """
+
+    def __init__(
+        self,
+        *,
+        cluster: str,
+        region: str,
+        socket: Path,
+        store: Path,
+        incarnation: int,
+        deadlines: Deadlines = Deadlines(),
+    ) -> None:
+        self.cluster = cluster
+        self.region = region
+        self._socket = socket
+        self._incarnation = incarnation
+        self._deadlines = deadlines
+        self._eye = _SlowEye(DirectoryStore(str(store)), deadlines.store_s)
+        self._orders = Orders(self._ask, DirectoryStore(str(store)), deadlines.store_s)
+        self._known = _Known()
+        self._touched: dict[str, float] = {}
+        self._last: ClusterObservation | None = None
+
+    async def observe(self) -> ClusterObservation:
+        """Look at the cluster, then at the store. See the port."""
+        silence = await self._ask_what_changed(wait_s=0.0)
+        now_s = clock.monotonic_s()
+        self._touched = {
+            run: at_s for run, at_s in self._touched.items() if now_s - at_s < TOUCHED_S
+        }
+        active = {*self._known.open_runs(), *self._touched}
+        look = await self._eye.look(active, frozenset(self._known.gone), now_s)
+        if silence is not None:
+            raise ClusterUnreachableError(silence, self._store_alone(look, silence))
+        observation = self._observation(look, clock.monotonic_s())
+        self._last = replace(observation, changed=None)
+        return observation
+
+    async def apply(self, actions: tuple[Action, ...]) -> tuple[Outcome, ...]:
+        """Carry out the actions in order; each has an outcome of its own."""
+        outcomes = []
+        for action in actions:
+            outcomes.append(await self._orders.carry_out(action))
+            epoch = getattr(action, "epoch", None)
+            run_key = epoch.run_key if epoch is not None else getattr(action, "run_key", "")
+            self._touched[run_key] = clock.monotonic_s()
+        return tuple(outcomes)
+
+    async def logs(
+        self, placement: str, rank: int, offset: int, follow: bool
+    ) -> AsyncIterator[tuple[int, bytes]]:
+        """Yield a rank's output from a position on; with ``follow`` until it can print no more."""
+        wait_s = min(10.0, wire.MAX_WAIT_S) if follow else 0.0
+        while True:
+            request = wire.ReadLog(placement=placement, rank=rank, offset=offset, wait_s=wait_s)
+            chunk = await self._ask(request)
+            if not isinstance(chunk, wire.LogChunk):
+                raise ClusterUnreachableError(f"{self.cluster} answered something else")
+            if chunk.data:
+                offset = chunk.offset
+                yield offset, chunk.data
+            elif chunk.is_last or not follow:
+                return
+
+    async def wait_for_news(self, timeout_s: float) -> bool:
+        """Wait until the cluster has something new to show. False: nothing came, or no answer.
+
+        Gates and reports are in the store, and are no news of the cluster's.
+        """
+        before = (self._known.instance, self._known.generation)
+        silence = await self._ask_what_changed(wait_s=timeout_s)
+        return silence is None and before != (self._known.instance, self._known.generation)
+
+    async def inject(self, fault: Fault) -> Outcome:
+        """Let something go wrong in the cluster. Raises ClusterUnreachableError."""
+        reply = await self._ask(wire.Inject(fault=fault))
+        if not isinstance(reply, wire.Done):
+            raise ClusterUnreachableError(f"{self.cluster} answered something else")
+        return Outcome(
+            is_done=reply.is_done,
+            cause=reply.cause,
+            message=reply.message,
+            retry_after_s=reply.retry_after_s,
+        )
+
+    async def terminate(self) -> None:
+        """Kill every gang and remove all that the cluster has on disk.
+
+        Raises ClusterUnreachableError if the daemon is not there to do it.
+        """
+        await self._ask(wire.Terminate(), at_most_s=30.0)
+
+    # ---- how it looks and asks ----
+
+    async def _ask_what_changed(self, wait_s: float) -> str | None:
+        """Bring what is known of the cluster up to date. Returns its silence, in words."""
+        known = self._known
+        request = wire.Observe(
+            instance=known.instance,
+            generation=known.generation,
+            signal_serial=known.signal_serial,
+            wait_s=wait_s,
+        )
+        try:
+            reply = await self._ask(request)
+        except ClusterUnreachableError as error:
+            return str(error)
+        if not isinstance(reply, wire.Observed):
+            return f"{self.cluster} answered something else"
+        known.take_in(reply)
+        return None
+
+    async def _ask(self, request: wire.Request, at_most_s: float | None = None) -> wire.Reply:
+        """Put one question to the daemon, on a connection of its own."""
+        limit_s = at_most_s or self._deadlines.call_s + getattr(request, "wait_s", 0.0)
+        try:
+            async with asyncio.timeout(limit_s):
+                reader, writer = await asyncio.open_unix_connection(self._socket)
+                try:
+                    await wire.write(writer, request)
+                    reply = await wire.read_reply(reader)
+                finally:
+                    writer.close()
+        except (OSError, TimeoutError, asyncio.IncompleteReadError, wire.BadFrameError) as error:
+            why = str(error) or type(error).__name__
+            raise ClusterUnreachableError(f"{self.cluster} did not answer: {why}") from error
+        if isinstance(reply, wire.Failed):
+            raise ClusterUnreachableError(f"{self.cluster} did not understand: {reply.message}")
+        return reply
+
+    def _observation(self, look: Look, now_s: float) -> ClusterObservation:
+        known = self._known
+        placements = {
+            job.placement: seen.placement_seen(
+                job,
+                look.runs.get(job.run_key),
+                look.epochs,
+                now_s=now_s,
+                fresh_s=self._deadlines.gate_fresh_s,
+            )
+            for job in known.jobs.values()
+        }
+        blind = (*known.blind, *((f"store: {look.trouble}",) if look.trouble else ()))
+        return ClusterObservation(
+            cluster=self.cluster,
+            region=self.region,
+            seen_at_s=now_s,
+            is_whole=not blind,
+            is_store_readable=not look.trouble,
+            blind=blind,
+            queues=tuple(seen.queue_seen(queue) for queue in known.queues),
+            placements=placements,
+            epochs=look.epochs,
+            signals=tuple(seen.signal_seen(signal, now_s) for signal in known.signals),
+            changed=self._changed(placements, look),
+            foreign_incarnation=self._foreign(look),
+        )
+
+    def _store_alone(self, look: Look, silence: str) -> ClusterObservation:
+        blind = (silence, *((f"store: {look.trouble}",) if look.trouble else ()))
+        return ClusterObservation(
+            cluster=self.cluster,
+            region=self.region,
+            seen_at_s=clock.monotonic_s(),
+            is_whole=False,
+            is_store_readable=not look.trouble,
+            blind=blind,
+            queues=(),
+            placements={},
+            epochs=look.epochs,
+            signals=(),
+            changed=None,
+            foreign_incarnation=self._foreign(look),
+        )
+
+    def _foreign(self, look: Look) -> int | None:
+        newest = look.newest_incarnation
+        return newest if newest is not None and newest > self._incarnation else None
+
+    def _changed(
+        self, placements: Mapping[str, PlacementSeen], look: Look
+    ) -> frozenset[str] | None:
+        last = self._last
+        if last is None:
+            return None
+        names = placements.keys() | last.placements.keys()
+        changed = {name for name in names if placements.get(name) != last.placements.get(name)}
+        keys = look.epochs.keys() | last.epochs.keys()
+        changed |= {key.run_key for key in keys if look.epochs.get(key) != last.epochs.get(key)}
+        return frozenset(changed)
+
+
+class _Known:
+    """What the daemon has said so far, joined."""
+
+    def __init__(self) -> None:
+        self.instance = ""
+        self.generation = 0
+        self.signal_serial = 0
+        self.jobs: dict[str, wire.JobView] = {}
+        self.queues: tuple[wire.QueueView, ...] = ()
+        self.signals: tuple[Signal, ...] = ()
+        self.blind: tuple[str, ...] = ()
+        self.gone: set[str] = set()
+
+    def take_in(self, told: wire.Observed) -> None:
+        """Join an answer with what is known; an older one than that changes nothing."""
+        if not told.is_full and (told.instance, told.generation) < (self.instance, self.generation):
+            return
+        if told.is_full:
+            self.jobs, self.signals = {}, ()
+        self.instance, self.generation = told.instance, told.generation
+        self.jobs |= {job.uid: job for job in told.jobs}
+        self.queues, self.blind = told.queues, told.blind
+        known = {signal.serial for signal in self.signals}
+        new = tuple(signal for signal in told.signals if signal.serial not in known)
+        self.signals = (*self.signals, *new)[-MAX_SIGNALS:]
+        self.signal_serial = max((signal.serial for signal in self.signals), default=0)
+        # Once gone, for ever gone: a member's name is not used again.
+        self.gone |= {
+            member.member for job in told.jobs for member in job.members if not member.is_alive
+        }
+
+    def open_runs(self) -> Iterable[str]:
+        """The runs, by their keys, that have a placement here which is not over."""
+        return (
+            job.run_key
+            for job in self.jobs.values()
+            if job.stage is not Stage.ENDED and job.run_key
+        )
+
+
+class _SlowEye:
+    """Looks at a store in a thread, with a deadline. One look at a time: what hangs is waited for
+    by the next look, not joined by a second one."""
+
+    def __init__(self, store: Store, within_s: float) -> None:
+        self._eye = StoreEye(store)
+        self._within_s = within_s
+        self._last = Look(runs={}, epochs={}, newest_incarnation=None, trouble="not looked at yet")
+        self._running: asyncio.Future[Look] | None = None
+
+    async def look(self, active: Iterable[str], gone: frozenset[str], now_s: float) -> Look:
+        """Look, or say that the store does not answer and what was last known of it."""
+        if self._running is None:
+            loop = asyncio.get_running_loop()
+            self._running = loop.run_in_executor(None, self._eye.look, active, gone, now_s)
+        done, _ = await asyncio.wait({self._running}, timeout=self._within_s)
+        if not done:
+            return replace(self._last, trouble="it did not answer in time")
+        finished, self._running = self._running, None
+        self._last = finished.result()
+        return self._last

@@ -1,0 +1,134 @@
+"""From what the daemon's socket and the region's store say to the values of the port.
+
+Read ``placement_seen`` first.
+"""
+
+from collections.abc import Mapping
+
+from regions.cluster import (
+    EpochKey,
+    EpochSeen,
+    FlavorSeen,
+    MemberSeen,
+    OwnerState,
+    PlacementSeen,
+    QueueSeen,
+    SignalSeen,
+)
+from regions.gatehouse import RunInStore
+from regions.launcher import layout
+from regions.local import wire
+from regions.local.state import Signal
+
+
+def placement_seen(
+    job: wire.JobView,
+    run: RunInStore | None,
+    epochs: Mapping[EpochKey, EpochSeen],
+    *,
+    now_s: float,
+    fresh_s: float,
+) -> PlacementSeen:
+    """Join an object of the cluster with its gate in the store."""
+    in_store = run.placements.get(job.placement) if run is not None else None
+    grant = in_store.grant if in_store is not None else None
+    alive = {member.member for member in job.members if member.is_alive}
+    standing: Mapping[int, str] = {}
+    is_whole = False
+    if in_store is not None and not _is_decided(job, grant, epochs):
+        here = {
+            sighting.gate.nonce
+            for sighting in in_store.watch.sightings
+            if not sighting.gate.member or sighting.gate.member in alive
+        }
+        seen = in_store.standing(now_s, fresh_s)
+        standing = {rank: nonce for rank, nonce in seen.items() if nonce in here}
+        gang = in_store.whole_gang(job.world_size, now_s, fresh_s)
+        is_whole = gang is not None and here.issuperset(gang)
+    return PlacementSeen(
+        placement=job.placement,
+        run_key=job.run_key,
+        uid=job.uid,
+        queue=job.queue,
+        flavor=job.flavor,
+        stage=job.stage,
+        cause=job.cause,
+        message=job.message,
+        ahead=job.ahead,
+        ahead_gpus=job.ahead_gpus,
+        nodes_here=job.nodes_here,
+        nodes_wanted=job.nodes_wanted,
+        members=tuple(member_seen(member) for member in job.members),
+        standing=standing,
+        is_whole_at_gate=is_whole,
+        is_granted=isinstance(grant, layout.Grant),
+        labels=job.labels,
+        eta_s=max(0.0, job.eta_s - now_s) if job.eta_s is not None else None,
+    )
+
+
+def _is_decided(job: wire.JobView, grant: object, epochs: Mapping[EpochKey, EpochSeen]) -> bool:
+    """Whether the placement's gang has left the gate: its epoch has an owner."""
+    if not isinstance(grant, layout.Grant):
+        return False
+    key = EpochKey(run_key=job.run_key, number=grant.epoch.number, nonce=grant.epoch.nonce)
+    seen = epochs.get(key)
+    return seen is not None and seen.owner in (OwnerState.STARTED, OwnerState.REVOKED)
+
+
+def member_seen(member: wire.MemberView) -> MemberSeen:
+    """Translate one member."""
+    return MemberSeen(
+        rank=member.rank,
+        member=member.member,
+        is_alive=member.is_alive,
+        exit_code=member.exit_code,
+        signal=member.signal,
+    )
+
+
+def queue_seen(queue: wire.QueueView) -> QueueSeen:
+    """Translate one queue."""
+    return QueueSeen(
+        queue=queue.queue,
+        is_stopped=queue.is_stopped,
+        pending=queue.pending,
+        pending_gpus=queue.pending_gpus,
+        flavors=tuple(_flavor_seen(flavor) for flavor in queue.flavors),
+    )
+
+
+def _flavor_seen(flavor: wire.FlavorView) -> FlavorSeen:
+    return FlavorSeen(
+        flavor=flavor.flavor,
+        accelerator=flavor.accelerator,
+        accelerators_per_node=flavor.accelerators_per_node,
+        capacity_type=flavor.capacity_type,
+        zones=flavor.zones,
+        price_per_gpu_hour=flavor.price_per_gpu_hour,
+        nominal=flavor.nominal,
+        reserved=flavor.reserved,
+        used=flavor.used,
+        parked=flavor.parked,
+        borrowable=flavor.borrowable,
+        nodes_free=flavor.nodes_free,
+        nodes_coming=flavor.nodes_coming,
+        max_nodes=flavor.max_nodes,
+        startup_s=flavor.startup_s,
+        preemption_notice_s=flavor.preemption_notice_s,
+    )
+
+
+def signal_seen(signal: Signal, now_s: float) -> SignalSeen:
+    """Translate one signal; its age is as of ``now_s``."""
+    return SignalSeen(
+        queue=signal.queue,
+        flavor=signal.flavor,
+        kind=signal.kind,
+        age_s=max(0.0, now_s - signal.at_s),
+        source=signal.source,
+        detail=signal.detail,
+        gpus=signal.gpus,
+        wait_s=signal.wait_s,
+        serial=signal.serial,
+    )

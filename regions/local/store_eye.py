@@ -1,0 +1,230 @@
+"""What a region's store says, looked at again and again at the cost of what is still open.
+
+The rule: a store that cannot be read leaves everything as it was last known, and is said to be so;
+nothing becomes absent by it. The cluster is looked at before the store, so that a process seen gone
+has had the time to write its last word. Read ``StoreEye.look`` first.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from regions import gatehouse
+from regions.cluster import (
+    EpochKey,
+    EpochSeen,
+    OwnerState,
+    RankEnded,
+    RankReport,
+)
+from regions.gatehouse import Closed, EpochInStore, RunInStore
+from regions.launcher import layout
+from regions.launcher.reading import Absent, Reading
+from regions.launcher.rules import Owner
+from regions.launcher.store import Store, StoreError
+
+RESYNC_S = 60.0
+"""How often runs are looked for that nobody named, and a newer life of the broker."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Look:
+    """One look. ``trouble`` is empty if all that was looked for was read."""
+
+    runs: Mapping[str, RunInStore]
+    epochs: Mapping[EpochKey, EpochSeen]
+    newest_incarnation: int | None
+    trouble: str
+
+
+class StoreEye:
+    """Watches one store for one observer. Not to be used from two threads at once."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._runs: dict[str, RunInStore] = {}
+        self._epochs: dict[str, dict[EpochKey, EpochSeen]] = {}
+        self._open: set[str] = set()
+        self._incarnation: int | None = None
+        self._resync_at_s: float | None = None
+
+    def look(self, active: Iterable[str], gone: frozenset[str], now_s: float) -> Look:
+        """Look at the runs that are open, and at ``active`` ones, by their keys.
+
+        ``gone`` are members that the cluster saw gone; ``now_s`` is the monotonic clock.
+        """
+        troubles = []
+        try:
+            wanted = self._open | set(active) | self._found(now_s)
+        except StoreError as error:
+            wanted = set()
+            troubles.append(str(error))
+        for run_key in sorted(wanted):
+            try:
+                self._read(run_key, gone, now_s)
+            except (StoreError, layout.BadKey) as error:
+                troubles.append(str(error))
+                break
+        return Look(
+            runs=dict(self._runs),
+            epochs={key: seen for run in self._epochs.values() for key, seen in run.items()},
+            newest_incarnation=self._incarnation,
+            trouble=troubles[0] if troubles else "",
+        )
+
+    def _found(self, now_s: float) -> set[str]:
+        """The runs of the store that were not looked at yet, now and then."""
+        if self._resync_at_s is not None and now_s < self._resync_at_s:
+            return set()
+        names = {name[:-1] for name in self._store.list("runs/") if name.endswith("/")}
+        lives = gatehouse.incarnations(self._store)
+        self._incarnation = max(lives, default=None)
+        for run_key in self._runs.keys() - names:
+            del self._runs[run_key]
+            self._epochs.pop(run_key, None)
+            self._open.discard(run_key)
+        self._resync_at_s = now_s + RESYNC_S
+        return {name for name in names - self._runs.keys() if layout.is_name(name)}
+
+    def _read(self, run_key: str, gone: frozenset[str], now_s: float) -> None:
+        before = self._runs.get(run_key)
+        over = {key for key, seen in self._epochs.get(run_key, {}).items() if _is_over(seen)}
+        closed = _closed(before, over) if before is not None else Closed()
+        run = gatehouse.read_run(self._store, run_key, before, closed, now_s)
+        epochs = _epochs_seen(run, gone)
+        self._runs[run_key] = run
+        self._epochs[run_key] = epochs
+        if all(_is_over(seen) for seen in epochs.values()):
+            self._open.discard(run_key)
+        else:
+            self._open.add(run_key)
+
+
+def _closed(run: RunInStore, over: set[EpochKey]) -> Closed:
+    """What need not be read again: nobody is left who could write there."""
+    numbers = {(key.number, key.nonce) for key in over}
+    epochs = frozenset(one for one in run.epochs if (one.number, one.nonce) in numbers)
+    placements = frozenset(
+        name
+        for name, seen in run.placements.items()
+        if isinstance(seen.grant, layout.Grant) and seen.grant.epoch in epochs
+    )
+    return Closed(epochs=epochs, placements=placements)
+
+
+def _is_over(seen: EpochSeen) -> bool:
+    if seen.owner is OwnerState.STARTED:
+        done = {end.rank for end in seen.ends} | seen.gone
+        return len(done) == len(seen.nonces)
+    return seen.owner is OwnerState.REVOKED
+
+
+def _epochs_seen(run: RunInStore, gone: frozenset[str]) -> dict[EpochKey, EpochSeen]:
+    members = {
+        sighting.gate.nonce: sighting.gate.member
+        for placement in run.placements.values()
+        for sighting in placement.watch.sightings
+    }
+    placements = {
+        seen.grant.epoch: name
+        for name, seen in run.placements.items()
+        if isinstance(seen.grant, layout.Grant)
+    }
+    left = {nonce for nonce, member in members.items() if member in gone}
+    found = {}
+    for epoch, in_store in run.epochs.items():
+        key = EpochKey(run_key=run.run_key, number=epoch.number, nonce=epoch.nonce)
+        found[key] = _epoch_seen(key, in_store, placements.get(epoch, ""), left)
+    for number, owner in run.owners.items():
+        key = _owner_alone(run.run_key, number, owner)
+        is_shown = key in found or (not key.nonce and any(one.number == number for one in found))
+        if not is_shown:
+            found[key] = _bare(key, owner)
+    return found
+
+
+def _epoch_seen(key: EpochKey, in_store: EpochInStore, placement: str, left: set[str]) -> EpochSeen:
+    owner = in_store.owner
+    state = _owner_state(key, owner)
+    nonces = owner.nonces if isinstance(owner, layout.Started) else ()
+    nonces = nonces if state is OwnerState.STARTED else ()
+    ranks = {nonce: rank for rank, nonce in enumerate(nonces)}
+    ends = tuple(
+        RankEnded(
+            rank=rank,
+            nonce=nonce,
+            kind=end.kind,
+            cause=end.cause,
+            exit_code=end.exit_code,
+            signal=end.signal,
+        )
+        for nonce, rank in ranks.items()
+        if (end := in_store.ends.get(nonce)) is not None
+    )
+    return EpochSeen(
+        key=key,
+        placement=placement or (owner.placement if isinstance(owner, layout.Started) else ""),
+        owner=state,
+        nonces=nonces,
+        reports=tuple(
+            _report(rank, in_store.reports[nonce])
+            for nonce, rank in ranks.items()
+            if nonce in in_store.reports
+        ),
+        ends=ends,
+        gone=frozenset(
+            rank for nonce, rank in ranks.items() if nonce in left and nonce not in in_store.ends
+        ),
+        # Something unreadable is there all the same, and a launcher heeds it as such.
+        is_drain_written=not isinstance(in_store.drain, Absent),
+        is_fence_written=not isinstance(in_store.fence, Absent),
+        checkpoints=in_store.checkpoints,
+    )
+
+
+def _report(rank: int, report: layout.Report) -> RankReport:
+    return RankReport(
+        rank=rank,
+        nonce=report.nonce,
+        beat=report.beat,
+        is_running=report.phase != layout.PREPARING,
+        step=report.step,
+        loss=report.loss,
+        is_drain_acked=report.is_drained,
+        drain_step=report.drained_step,
+    )
+
+
+def _owner_state(key: EpochKey, owner: Reading[Owner]) -> OwnerState:
+    match owner:
+        case layout.Started():
+            # A start of the same number by another life of the broker: this one never was.
+            is_own = owner.grant_nonce == key.nonce
+            return OwnerState.STARTED if is_own else OwnerState.REVOKED
+        case layout.Revoked():
+            return OwnerState.REVOKED
+        case Absent():
+            return OwnerState.ABSENT
+        case _:
+            return OwnerState.UNREADABLE
+
+
+def _owner_alone(run_key: str, number: int, owner: Reading[Owner]) -> EpochKey:
+    """The key of an owner whose epoch left no other trace; a revoked one's nonce is not known."""
+    nonce = owner.grant_nonce if isinstance(owner, layout.Started) else ""
+    return EpochKey(run_key=run_key, number=number, nonce=nonce)
+
+
+def _bare(key: EpochKey, owner: Reading[Owner]) -> EpochSeen:
+    is_started = isinstance(owner, layout.Started)
+    return EpochSeen(
+        key=key,
+        placement=owner.placement if isinstance(owner, layout.Started) else "",
+        owner=OwnerState.STARTED if is_started else _owner_state(key, owner),
+        nonces=owner.nonces if isinstance(owner, layout.Started) else (),
+        reports=(),
+        ends=(),
+        gone=frozenset(),
+        is_drain_written=False,
+        is_fence_written=False,
+        checkpoints=(),
+    )
