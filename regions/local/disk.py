@@ -4,9 +4,13 @@ The rule: nothing is read or removed but by names made here from ids made here, 
 is replaced whole or not at all. Read ``Disk`` first.
 """
 
+import compileall
 import fcntl
+import hashlib
+import io
 import os
 import shutil
+import zipfile
 from pathlib import Path
 from typing import IO
 
@@ -30,7 +34,8 @@ class Disk:
     def __init__(self, root: Path) -> None:
         self.root = root.resolve()
         self.root.mkdir(mode=0o700, parents=True, exist_ok=True)
-        self.launcher = self.root / "launcher.pyz"
+        self._program = pack()
+        self.launcher = self.root / f"launcher-{hashlib.sha256(self._program).hexdigest()[:16]}"
         self._state_file = self.root / "state.json"
         self._members = self.root / "members"
         self._logs = self.root / "logs"
@@ -53,12 +58,18 @@ class Disk:
         self._lock = lock
 
     def prepare(self) -> None:
-        """Make the folders, and the launcher as one file."""
+        """Make the folders, and the launcher: its one file unpacked and compiled, since many are
+        started here and each would compile it anew."""
         self._members.mkdir(mode=0o700, exist_ok=True)
         self._logs.mkdir(mode=0o700, exist_ok=True)
-        program = pack()
-        if not self.launcher.exists() or self.launcher.read_bytes() != program:
-            self._replace(self.launcher, program)
+        if self.launcher.is_dir():
+            return
+        scratch = self.root / ".launcher.new"
+        shutil.rmtree(scratch, ignore_errors=True)
+        with zipfile.ZipFile(io.BytesIO(self._program)) as archive:
+            archive.extractall(scratch)
+        compileall.compile_dir(scratch, quiet=2)
+        scratch.replace(self.launcher)
 
     def load(self) -> State | None:
         """Read the state; None if there is none yet. Raises StateUnreadableError."""
@@ -115,9 +126,10 @@ class Disk:
 
     def remove(self) -> None:
         """Remove everything of ours; the directory itself only if nothing else is in it."""
-        for folder in (self._members, self._logs):
+        launchers = self.root.glob("launcher-*")
+        for folder in (self._members, self._logs, self.root / ".launcher.new", *launchers):
             shutil.rmtree(folder, ignore_errors=True)
-        for name in ("state.json", "launcher.pyz", "lock"):
+        for name in ("state.json", ".state.json.new", "lock"):
             (self.root / name).unlink(missing_ok=True)
         if not any(self.root.iterdir()):
             self.root.rmdir()
