@@ -36,7 +36,7 @@ from broker.store.streams import BROKER_STREAM
 from broker.store.writer import InlineWriter, ThreadedWriter, Writer
 
 T = TypeVar("T")
-PAGE = 500  # events read at once while following a stream
+PAGE = 200  # events read at once while following a stream
 
 
 class MarkingClock(Protocol):
