@@ -45,7 +45,6 @@ class Broker(_message.Message):
     CODE_VERSION_FIELD_NUMBER: _builtins.int
     INCARNATION_FIELD_NUMBER: _builtins.int
     START_TIME_FIELD_NUMBER: _builtins.int
-    POSITION_FIELD_NUMBER: _builtins.int
     ACTIVE_RUNS_FIELD_NUMBER: _builtins.int
     UNSEEN_REGIONS_FIELD_NUMBER: _builtins.int
     WARNINGS_FIELD_NUMBER: _builtins.int
@@ -53,8 +52,6 @@ class Broker(_message.Message):
     """The version of its code."""
     incarnation: _builtins.int
     """Which life of the log this is: 1 when created, one more at each restore."""
-    position: _builtins.int
-    """The position of the last event of all."""
     active_runs: _builtins.int
     """Runs that have not ended."""
     @_builtins.property
@@ -75,14 +72,13 @@ class Broker(_message.Message):
         code_version: _builtins.str = ...,
         incarnation: _builtins.int = ...,
         start_time: _timestamp_pb2.Timestamp | None = ...,
-        position: _builtins.int = ...,
         active_runs: _builtins.int = ...,
         unseen_regions: _abc.Iterable[_builtins.str] | None = ...,
         warnings: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["start_time", b"start_time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["active_runs", b"active_runs", "code_version", b"code_version", "incarnation", b"incarnation", "position", b"position", "start_time", b"start_time", "unseen_regions", b"unseen_regions", "warnings", b"warnings"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["active_runs", b"active_runs", "code_version", b"code_version", "incarnation", b"incarnation", "start_time", b"start_time", "unseen_regions", b"unseen_regions", "warnings", b"warnings"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

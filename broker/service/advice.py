@@ -1,0 +1,66 @@
+"""What a person might do about a run now, in sentences; often nothing.
+
+The rule: advice follows from the run's reason, its loud failures and its limits, and names the
+command to type. It is words for people: nothing decides on it. Read ``advice_for`` first.
+"""
+
+from collections.abc import Mapping
+
+from broker.model.moment import Moment
+from broker.model.reasons import Reason
+from broker.model.run import Run
+
+WARNINGS_SHOWN = 3
+LONG_WAIT_S = 600.0  # from here on a wait deserves a word about widening it
+
+_BY_REASON: Mapping[Reason, str] = {
+    Reason.BUNDLE_MISSING: "Submit it again from its working directory: `broker submit`.",
+    Reason.IMAGE_REQUIRED: "Name an image, or regions whose clusters are embedded.",
+    Reason.WAITING_FOR_OFFER: "See what each place lacks: `broker explain {run}`.",
+    Reason.NEVER_FITS: "Ask for a smaller gang, or accept more places: `broker explain {run}`.",
+    Reason.MAX_WAIT_PASSED: "Accept more places or a longer wait: `broker amend {run}`, then"
+    " `broker resume {run}`.",
+    Reason.DEADLINE_PASSED: "Move the deadline: `broker amend {run}`, then `broker resume {run}`.",
+    Reason.BUDGET_SPENT: "Raise the budget: `broker amend {run}`, then `broker resume {run}`.",
+    Reason.USER_RESTARTS_SPENT: "Look at what it wrote: `broker logs {run}`; then"
+    " `broker resume {run}`.",
+    Reason.INFRASTRUCTURE_LOSSES_SPENT: "Accept surer capacity: `broker amend {run}`, then"
+    " `broker resume {run}`.",
+    Reason.FAILED_BEFORE_CHECKPOINT: "Look at what it wrote: `broker logs {run}`.",
+    Reason.COMMAND_FAILED: "Look at what it wrote: `broker logs {run}`.",
+    Reason.NO_PROGRESS: "Look at what its ranks wrote last: `broker logs {run}`.",
+    Reason.IMAGE_PULL_FAILING: "Check the image's name and the cluster's right to read it.",
+    Reason.TEAM_GPUS_SPENT: "The team's cap on running GPUs is reached; ops can raise it.",
+    Reason.TEAM_BUDGET_SPENT: "The team's budget is spent; ops can raise it.",
+    Reason.NOT_SEEN_SINCE_RESTORE: "Ops can go on without the region: `broker regions waive`.",
+}
+_WIDENED = frozenset(
+    {Reason.WAITING_FOR_QUOTA, Reason.WAITING_FOR_CAPACITY, Reason.WAITING_FOR_FLEX}
+)
+
+
+def advice_for(run: Run, now: Moment) -> list[str]:
+    """Return the sentences, the most important first."""
+    found = [w.message for w in reversed(run.warnings)][:WARNINGS_SHOWN] if not run.is_ended else []
+    sentence = _BY_REASON.get(run.why.reason)
+    if sentence is not None:
+        found.append(sentence.format(run=_short(run)))
+    elif _could_be_wider(run, now):
+        found.append(
+            f"More regions or capacity types would give it more places: `broker explain"
+            f" {_short(run)}`, `broker amend {_short(run)}`."
+        )
+    return found
+
+
+def _could_be_wider(run: Run, now: Moment) -> bool:
+    return (
+        run.why.reason in _WIDENED
+        and run.wait_began_s is not None
+        and now.since(run.wait_began_s) > LONG_WAIT_S
+        and bool(run.terms.regions)
+    )
+
+
+def _short(run: Run) -> str:
+    return run.name.rpartition("/")[2]

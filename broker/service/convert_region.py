@@ -1,0 +1,207 @@
+"""Regions and policies, from the wire and back.
+
+The rule: what a policy leaves unset takes the model's default. Read ``policy_of`` first.
+"""
+
+from collections.abc import Sequence
+from dataclasses import fields as dataclass_fields
+from decimal import Decimal
+
+from broker.history.regional import RegionState
+from broker.model.capacity import ClusterFacts, FlavorFacts
+from broker.model.intent import CapacityType
+from broker.model.moment import Moment
+from broker.model.policy import Patience, RegionPolicy
+from broker.model.sightings import Orphan
+from broker.service import enums, fields, wire
+from broker.service.errors import invalid
+from broker.service.wire import Axis, member
+from broker.v1 import region_pb2
+
+WEIGHT_MAX = 1_000.0
+HEDGE_WIDTH_MAX = 10
+COPIES_MAX = 20
+PATIENCE = tuple(f.name.removesuffix("_s") for f in dataclass_fields(Patience))
+
+
+def policy_of(message: region_pb2.Policy) -> RegionPolicy:
+    """Return the policy of a request. Raises InvalidArgument."""
+    default, has = RegionPolicy(), message.HasField
+    weight = message.weight if has("weight") else default.weight
+    width = message.hedge_width if has("hedge_width") else default.hedge_width
+    copies = message.checkpoint_copies if has("checkpoint_copies") else default.checkpoint_copies
+    _within(weight, 0, WEIGHT_MAX, "policy.weight")
+    _within(width, 1, HEDGE_WIDTH_MAX, "policy.hedge_width")
+    _within(copies, 0, COPIES_MAX, "policy.checkpoint_copies")
+    return RegionPolicy(
+        is_allowed=message.allowed if has("allowed") else default.is_allowed,
+        weight=weight,
+        capacity_types=_capacity_types(message) or default.capacity_types,
+        price_caps=_price_caps(message),
+        patience=_patience(message.patience),
+        hedge_width=width,
+        gate_timeout_s=_duration(message, "gate_timeout", default.gate_timeout_s),
+        fence_grace_s=_duration(message, "fence_grace", default.fence_grace_s),
+        drain_s=_duration(message, "drain_grace", default.drain_s),
+        replace_unreachable_after_s=_duration(message, "replace_unreachable_after", 0.0)
+        if has("replace_unreachable_after")
+        else None,
+        checkpoint_copies=copies,
+        egress_budget_bytes_per_hour=fields.not_negative(
+            message.egress_budget_bytes_per_hour, "policy.egress_budget_bytes_per_hour"
+        )
+        if has("egress_budget_bytes_per_hour")
+        else None,
+    )
+
+
+def _within(value: float, least: float, most: float, field: str) -> None:
+    # Not a number compares false with everything, so it is refused here too.
+    if not least <= value <= most:
+        raise invalid(field, f"is not between {least:g} and {most:g}")
+
+
+def _duration(message: region_pb2.Policy, name: str, default: float) -> float:
+    if not message.HasField(name):  # type: ignore[arg-type]  # its name is one of the message's
+        return default
+    return fields.duration_s(getattr(message, name), f"policy.{name}")
+
+
+def _capacity_types(message: region_pb2.Policy) -> tuple[CapacityType, ...]:
+    _within(len(message.capacity_types), 0, len(CapacityType), "policy.capacity_types")
+    named = (
+        member(enums.CAPACITY_TYPE, number, f"policy.capacity_types[{i}]")
+        for i, number in enumerate(message.capacity_types)
+    )
+    return tuple(dict.fromkeys(named))
+
+
+def _price_caps(
+    message: region_pb2.Policy,
+) -> tuple[tuple[CapacityType, Decimal], ...]:
+    caps: dict[CapacityType, Decimal] = {}
+    for i, cap in enumerate(message.price_caps):
+        field = f"policy.price_caps[{i}]"
+        kind = member(enums.CAPACITY_TYPE, cap.capacity_type, f"{field}.capacity_type")
+        if kind in caps:
+            raise invalid(f"{field}.capacity_type", "has a cap already")
+        if not cap.HasField("price_per_gpu_hour"):
+            raise invalid(f"{field}.price_per_gpu_hour", "is required")
+        caps[kind] = fields.money(cap.price_per_gpu_hour, f"{field}.price_per_gpu_hour")
+    return tuple(caps.items())
+
+
+def _patience(message: region_pb2.Patience) -> Patience:
+    given = {
+        f"{name}_s": fields.duration_s(getattr(message, name), f"policy.patience.{name}")
+        for name in PATIENCE
+        if message.HasField(name)  # type: ignore[arg-type]  # a test holds that it has them all
+    }
+    return Patience(**given)
+
+
+def policy_message(state: RegionState) -> region_pb2.Policy:
+    """Return a region's policy with its defaults filled in."""
+    policy = state.policy
+    message = region_pb2.Policy(
+        name=f"regions/{state.id}/policy",
+        allowed=policy.is_allowed,
+        weight=policy.weight,
+        capacity_types=[enums.CAPACITY_TYPE[one] for one in policy.capacity_types],
+        price_caps=[
+            region_pb2.PriceCap(
+                capacity_type=enums.CAPACITY_TYPE[kind], price_per_gpu_hour=wire.money(price)
+            )
+            for kind, price in policy.price_caps
+        ],
+        hedge_width=policy.hedge_width,
+        gate_timeout=wire.duration(policy.gate_timeout_s),
+        fence_grace=wire.duration(policy.fence_grace_s),
+        drain_grace=wire.duration(policy.drain_s),
+        checkpoint_copies=policy.checkpoint_copies,
+        egress_budget_bytes_per_hour=policy.egress_budget_bytes_per_hour,
+        etag=str(state.generation),
+    )
+    for name in PATIENCE:
+        seconds = getattr(policy.patience, f"{name}_s")
+        getattr(message.patience, name).CopyFrom(wire.duration(seconds))
+    if policy.replace_unreachable_after_s is not None:
+        message.replace_unreachable_after.CopyFrom(
+            wire.duration(policy.replace_unreachable_after_s)
+        )
+    return message
+
+
+def region_message(
+    state: RegionState,
+    clusters: Sequence[ClusterFacts],
+    orphans: Sequence[Orphan],
+    now: Moment,
+) -> region_pb2.Region:
+    """Return a region with its clusters as last seen."""
+    stands = region_pb2.RegionState.REGION_STATE_OPEN
+    if state.drain is not None:
+        stands = region_pb2.RegionState.REGION_STATE_DRAINING
+    elif state.is_cordoned:
+        stands = region_pb2.RegionState.REGION_STATE_CORDONED
+    return region_pb2.Region(
+        name=f"regions/{state.id}",
+        state=stands,
+        message=state.cordon_message,
+        clusters=[_cluster(facts, orphans, Axis(now)) for facts in clusters],
+    )
+
+
+def _cluster(
+    facts: ClusterFacts, orphans: Sequence[Orphan], axis: Axis
+) -> region_pb2.ClusterStatus:
+    message = region_pb2.ClusterStatus(
+        cluster=facts.cluster,
+        reachable=facts.is_reachable,
+        store_reachable=facts.is_store_reachable,
+        blind=facts.blind,
+        flavors=[
+            _flavor(flavor, is_stopped=flavor.key.queue in facts.stopped_queues)
+            for flavor in facts.flavors
+        ],
+        orphans=[
+            region_pb2.Orphan(
+                object=one.object,
+                message=one.message,
+                since_time=wire.timestamp(one.since_wall_s),
+            )
+            for one in orphans
+            if one.cluster == facts.cluster
+        ],
+    )
+    if facts.seen_elapsed_s is not None:
+        message.seen_time.CopyFrom(axis.time(facts.seen_elapsed_s))
+    if facts.silent_since_elapsed_s is not None:
+        message.silent_time.CopyFrom(axis.time(facts.silent_since_elapsed_s))
+    return message
+
+
+def _flavor(facts: FlavorFacts, *, is_stopped: bool) -> region_pb2.FlavorStatus:
+    message = region_pb2.FlavorStatus(
+        queue=facts.key.queue,
+        flavor=facts.key.flavor,
+        accelerator=facts.accelerator,
+        accelerators_per_node=facts.accelerators_per_node,
+        capacity_type=enums.CAPACITY_TYPE[facts.capacity_type],
+        zones=facts.zones,
+        nominal=facts.nominal,
+        reserved=facts.reserved,
+        used=facts.used,
+        borrowable=facts.borrowable,
+        pending=facts.pending_ahead,
+        pending_gpus=facts.pending_ahead_gpus,
+        nodes_free=facts.nodes_free,
+        nodes_coming=facts.nodes_coming,
+        max_nodes=facts.max_nodes,
+        stopped=is_stopped,
+    )
+    if facts.price_per_gpu_hour is not None:
+        message.price_per_gpu_hour.CopyFrom(wire.money(facts.price_per_gpu_hour))
+    if facts.startup_s is not None:
+        message.startup_time.CopyFrom(wire.duration(facts.startup_s))
+    return message

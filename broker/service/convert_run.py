@@ -1,0 +1,258 @@
+"""A run and what it holds, for the wire.
+
+The rule: every point in time is told by the run's last change as the anchor, so that a run reads
+the same until it changes; what grows with time (phases, cost) is as of now. Read ``run_message``
+first.
+"""
+
+from broker.history import billing
+from broker.model.checkpoint import Checkpoint, EpochId
+from broker.model.moment import Moment
+from broker.model.names import placement_name
+from broker.model.run import (
+    Arrival,
+    Epoch,
+    PhaseSeconds,
+    Placement,
+    Progress,
+    RankEnd,
+    Run,
+    Site,
+    Why,
+)
+from broker.service import enums, wire
+from broker.service.advice import advice_for
+from broker.service.convert_intent import intent_message
+from broker.service.wire import Axis
+from broker.v1 import checkpoint_pb2, intent_pb2, offer_pb2, placement_pb2, run_pb2, why_pb2
+
+
+def run_message(
+    run: Run, now: Moment, *, is_whole: bool = True, intent: intent_pb2.Intent | None = None
+) -> run_pb2.Run:
+    """Return a run; not ``is_whole`` leaves out placements and epochs that are over.
+
+    ``intent`` is the run's intent on the wire, where the caller has it already.
+    """
+    axis = Axis(run.updated)
+    epoch = run.open_epoch
+    message = run_pb2.Run(
+        name=run.name,
+        uid=run.uid,
+        intent=intent or intent_message(run.intent),
+        state=enums.RUN_STATE[run.state],
+        why=why_message(run.why, axis),
+        draining=epoch is not None and epoch.drain is not None,
+        etag=str(run.terms_generation),
+        sequence=run.stream_version,
+        create_time=wire.timestamp(run.created.wall_s),
+        update_time=wire.timestamp(run.updated.wall_s),
+        placements=[
+            placement_message(run, p, axis, now)
+            for p in run.placements.values()
+            if is_whole or p.is_live
+        ],
+        epochs=[epoch_message(run, e, axis) for e in run.epochs if is_whole or e.is_open],
+        restarts=_restarts(run),
+        spending=_spending(run, now),
+        forked_from=run.forked_from,
+        advice=advice_for(run, now),
+    )
+    _fill_in_what_may_be_unset(run, message, axis)
+    return message
+
+
+def _fill_in_what_may_be_unset(run: Run, message: run_pb2.Run, axis: Axis) -> None:
+    if run.ended is not None:
+        message.end_time.CopyFrom(wire.timestamp(run.ended.wall_s))
+    if run.wait_began_s is not None:
+        message.wait_time.CopyFrom(axis.time(run.wait_began_s))
+    if run.progress is not None:
+        message.progress.CopyFrom(progress_message(run.progress))
+    newest = newest_checkpoint(run)
+    if newest is not None:
+        message.last_checkpoint.CopyFrom(checkpoint_message(run, newest))
+    useful_s = billing.time_to_useful_work_s(run)
+    if useful_s is not None:
+        message.time_to_useful_work.CopyFrom(wire.duration(useful_s))
+
+
+def newest_checkpoint(run: Run) -> Checkpoint | None:
+    """Return the checkpoint written last that is not bad and has a copy, sealed or not."""
+    good = (c for c in run.checkpoints if not c.is_bad and c.regions and c.ref.is_own)
+    return max(good, key=lambda c: (c.ref.epoch, c.ref.step), default=None)
+
+
+def why_message(why: Why, axis: Axis) -> why_pb2.Why:
+    """Return a reason with its sentence and what comes next."""
+    message = why_pb2.Why(
+        reason=enums.REASON[why.reason],
+        message=why.message,
+        since_time=axis.time(why.since_s),
+        next_action=why.next_action,
+    )
+    if why.next_at_s is not None:
+        message.next_time.CopyFrom(axis.time(why.next_at_s))
+    return message
+
+
+def placement_message(
+    run: Run, placement: Placement, axis: Axis, now: Moment
+) -> placement_pb2.Placement:
+    """Return one placement, its phases and cost as of now."""
+    site = placement.site
+    message = placement_pb2.Placement(
+        name=placement_name(run.name, placement.id),
+        purpose=enums.PURPOSE[placement.purpose],
+        place=place_message(site),
+        state=enums.PLACEMENT_STATE[placement.state],
+        why=why_message(placement.why, axis),
+        arrival=arrival_message(placement.arrival),
+        hardware_index=site.hardware_index,
+        nodes=site.nodes,
+        gpus=site.gpus,
+        price_per_gpu_hour=wire.money(site.price_per_gpu_hour),
+        forecast=_site_forecast(site),
+        create_time=axis.time(placement.added_s),
+        state_time=axis.time(placement.entered_s),
+        phases=phases_message(billing.spend_phase(placement, now.elapsed_s)),
+        cost=wire.money(billing.placement_cost(placement, now)),
+        epoch=placement.epoch.number if placement.epoch is not None else 0,
+        cluster_uid=placement.cluster_uid,
+    )
+    if placement.end is not None:
+        message.end = enums.PLACEMENT_END[placement.end]
+    if placement.failure is not None:
+        message.failure_class = enums.FAILURE_CLASS[placement.failure]
+    if placement.stuck is not None:
+        message.stuck.CopyFrom(why_message(placement.stuck, axis))
+    if placement.withdraw is not None:
+        message.withdrawal.CopyFrom(why_message(placement.withdraw, axis))
+    return message
+
+
+def place_message(site: Site) -> offer_pb2.Place:
+    """Return where a placement is."""
+    return offer_pb2.Place(
+        region=site.region,
+        cluster=site.key.cluster,
+        queue=site.key.queue,
+        flavor=site.key.flavor,
+        capacity_type=enums.CAPACITY_TYPE[site.capacity_type],
+    )
+
+
+def _site_forecast(site: Site) -> offer_pb2.Forecast:
+    message = offer_pb2.Forecast(chance=site.forecast_chance)
+    if site.forecast_p50_s is not None:
+        message.p50.CopyFrom(wire.duration(site.forecast_p50_s))
+    if site.forecast_p90_s is not None:
+        message.p90.CopyFrom(wire.duration(site.forecast_p90_s))
+    return message
+
+
+def arrival_message(arrival: Arrival) -> placement_pb2.Arrival:
+    """Return how far a placement has come; what was not seen stays unset."""
+    return placement_pb2.Arrival(
+        ahead=arrival.ahead,
+        ahead_gpus=arrival.ahead_gpus,
+        nodes_here=arrival.nodes_here,
+        nodes_wanted=arrival.nodes_wanted,
+    )
+
+
+def phases_message(phases: PhaseSeconds) -> placement_pb2.PhaseDurations:
+    """Return the time in each phase."""
+    return placement_pb2.PhaseDurations(
+        preparing=wire.duration(phases.preparing),
+        queued=wire.duration(phases.queued),
+        provisioning=wire.duration(phases.provisioning),
+        at_gate=wire.duration(phases.at_gate),
+        running=wire.duration(phases.running),
+    )
+
+
+def epoch_message(run: Run, epoch: Epoch, axis: Axis) -> run_pb2.Epoch:
+    """Return one granted start."""
+    message = run_pb2.Epoch(
+        number=epoch.id.number,
+        folder=epoch.id.folder,
+        state=enums.EPOCH_STATE[epoch.state],
+        placement=placement_name(run.name, epoch.placement),
+        region=epoch.region,
+        resume_step=epoch.resume_from.step if epoch.resume_from is not None else None,
+        grant_time=axis.time(epoch.granted_s),
+        ends=[rank_end_message(end) for end in epoch.ends],
+        fence_owed=epoch.is_owed,
+    )
+    if epoch.started_s is not None:
+        message.start_time.CopyFrom(axis.time(epoch.started_s))
+    if epoch.running_s is not None:
+        message.running_time.CopyFrom(axis.time(epoch.running_s))
+    if epoch.closed_s is not None:
+        message.close_time.CopyFrom(axis.time(epoch.closed_s))
+    if epoch.close_rule is not None:
+        message.close_rule = enums.CLOSE_RULE[epoch.close_rule]
+    if epoch.stop is not None:
+        message.stop.CopyFrom(why_message(epoch.stop, axis))
+    return message
+
+
+def rank_end_message(end: RankEnd) -> run_pb2.RankEnd:
+    """Return how one rank ended."""
+    return run_pb2.RankEnd(
+        rank=end.rank, exit_code=end.exit_code, signal=end.signal, cause=end.cause
+    )
+
+
+def progress_message(progress: Progress) -> run_pb2.Progress:
+    """Return one report of training."""
+    return run_pb2.Progress(
+        epoch=progress.epoch,
+        step=progress.step,
+        loss=progress.loss,
+        time=wire.timestamp(progress.at_wall_s),
+    )
+
+
+def checkpoint_message(run: Run, checkpoint: Checkpoint) -> checkpoint_pb2.Checkpoint:
+    """Return one complete checkpoint."""
+    return checkpoint_pb2.Checkpoint(
+        name=f"{run.name}/checkpoints/{checkpoint_id(checkpoint.ref.epoch, checkpoint.ref.step)}",
+        step=checkpoint.ref.step,
+        epoch=checkpoint.ref.epoch.number,
+        digest=checkpoint.ref.digest,
+        size_bytes=checkpoint.size_bytes,
+        home=checkpoint.home,
+        regions=sorted(checkpoint.regions),
+        write_time=wire.timestamp(checkpoint.written_wall_s),
+        sealed=checkpoint.is_sealed,
+        bad=checkpoint.is_bad,
+        pinned=checkpoint.is_pinned,
+        label=checkpoint.label,
+    )
+
+
+def checkpoint_id(epoch: EpochId, step: int) -> str:
+    """Return the last part of a checkpoint's name."""
+    return f"{epoch.folder}.{step}"
+
+
+def _restarts(run: Run) -> run_pb2.Restarts:
+    limits = run.terms.limits
+    return run_pb2.Restarts(
+        user_failures=run.user_failures,
+        user_restarts_left=max(0, limits.user_restarts - run.user_failures),
+        infrastructure_losses=run.infrastructure_losses,
+        infrastructure_losses_left=max(0, limits.infrastructure_losses - run.infrastructure_losses),
+    )
+
+
+def _spending(run: Run, now: Moment) -> run_pb2.Spending:
+    cost = billing.live_cost(run, now)
+    message = run_pb2.Spending(
+        cost=wire.money(cost), gpu_time=phases_message(billing.live_gpu_seconds(run, now))
+    )
+    if run.terms.budget is not None:
+        message.budget_left.CopyFrom(wire.money(max(run.terms.budget - cost, run.terms.budget * 0)))
+    return message

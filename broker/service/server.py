@@ -1,0 +1,119 @@
+"""The gRPC server: every service, health and reflection, on one local address.
+
+The rule: without authentication nobody but this machine is served; ``check_address`` refuses
+every other address. Read ``build_server`` first.
+"""
+
+import ipaddress
+import re
+from pathlib import PurePosixPath
+
+import grpc.aio
+from grpc_health.v1 import health, health_pb2, health_pb2_grpc
+from grpc_reflection.v1alpha import reflection
+
+from broker.service.broker_service import BrokerService
+from broker.service.local_service import LocalService
+from broker.service.ports import Ports
+from broker.service.region_service import RegionService
+from broker.service.run_service import RunService
+from broker.service.team_service import TeamService
+from broker.v1 import (
+    broker_service_pb2,
+    broker_service_pb2_grpc,
+    local_service_pb2,
+    local_service_pb2_grpc,
+    region_service_pb2,
+    region_service_pb2_grpc,
+    run_service_pb2,
+    run_service_pb2_grpc,
+    team_service_pb2,
+    team_service_pb2_grpc,
+)
+
+MESSAGE_MAX_BYTES = 4 * 1024 * 1024
+CALLS_AT_ONCE = 2_048  # watchers included; beyond it the answer is RESOURCE_EXHAUSTED
+SOCKET_PATH_MAX = 100  # bytes: what sun_path holds on every Unix, with room for its end
+_OPTIONS = (
+    ("grpc.max_receive_message_length", MESSAGE_MAX_BYTES),
+    ("grpc.max_send_message_length", MESSAGE_MAX_BYTES),
+    ("grpc.max_metadata_size", 16 * 1024),
+    ("grpc.keepalive_time_ms", 60_000),
+    ("grpc.keepalive_timeout_ms", 20_000),
+    ("grpc.keepalive_permit_without_calls", 1),
+    ("grpc.http2.min_ping_interval_without_data_ms", 10_000),
+    # Two servers on one port would each take half of the calls.
+    ("grpc.so_reuseport", 0),
+)
+_HOST_PORT = re.compile(r"(?P<host>\[[0-9a-fA-F:.]+\]|[A-Za-z0-9.\-]+):(?P<port>[0-9]{1,5})")
+
+
+class AddressRefusedError(ValueError):
+    """An address that must not be served."""
+
+
+def check_address(address: str) -> str:
+    """Return a ``unix:`` path or a loopback ``HOST:PORT``, as gRPC takes it.
+
+    Raises AddressRefusedError for any other, as long as there is no authentication.
+    """
+    if address.startswith("unix:"):
+        path = address.removeprefix("unix://" if address.startswith("unix:///") else "unix:")
+        if not PurePosixPath(path).is_absolute():
+            raise AddressRefusedError(f"{address!r}: the path of a socket must be absolute")
+        if len(path.encode()) > SOCKET_PATH_MAX:
+            raise AddressRefusedError(
+                f"{address!r}: the path of a socket has at most {SOCKET_PATH_MAX} bytes"
+            )
+        return f"unix:{path}"
+    match = _HOST_PORT.fullmatch(address)
+    if match is None or int(match["port"]) > 65_535:
+        raise AddressRefusedError(f"{address!r} is neither unix:/PATH nor HOST:PORT")
+    host = match["host"]
+    # A name is resolved by somebody else, who may change their mind: only localhost is taken.
+    literal = {"localhost": "127.0.0.1"}.get(host, host.strip("[]"))
+    if not _is_loopback(literal):
+        raise AddressRefusedError(
+            f"{address!r} can be reached from other machines; without authentication only"
+            " a Unix socket or a loopback address is served"
+        )
+    return f"[{literal}]:{match['port']}" if ":" in literal else f"{literal}:{match['port']}"
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+async def build_server(ports: Ports) -> grpc.aio.Server:
+    """Return a server with every service, bound to nothing yet."""
+    server = grpc.aio.server(options=_OPTIONS, maximum_concurrent_rpcs=CALLS_AT_ONCE)
+    run_service_pb2_grpc.add_RunServiceServicer_to_server(RunService(ports), server)
+    region_service_pb2_grpc.add_RegionServiceServicer_to_server(RegionService(ports), server)
+    team_service_pb2_grpc.add_TeamServiceServicer_to_server(TeamService(ports), server)
+    local_service_pb2_grpc.add_LocalServiceServicer_to_server(LocalService(ports), server)
+    broker_service_pb2_grpc.add_BrokerServiceServicer_to_server(BrokerService(ports), server)
+    names = [
+        module.DESCRIPTOR.services_by_name[name].full_name
+        for module, name in (
+            (run_service_pb2, "RunService"),
+            (region_service_pb2, "RegionService"),
+            (team_service_pb2, "TeamService"),
+            (local_service_pb2, "LocalService"),
+            (broker_service_pb2, "BrokerService"),
+        )
+    ]
+    await _add_health(server, names)
+    reflection.enable_server_reflection(
+        [*names, health.SERVICE_NAME, reflection.SERVICE_NAME], server
+    )
+    return server
+
+
+async def _add_health(server: grpc.aio.Server, names: list[str]) -> None:
+    servicer = health.aio.HealthServicer()
+    for name in ("", *names):
+        await servicer.set(name, health_pb2.HealthCheckResponse.SERVING)
+    health_pb2_grpc.add_HealthServicer_to_server(servicer, server)

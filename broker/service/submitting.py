@@ -1,0 +1,169 @@
+"""Runs that begin: submitted, forked, or only estimated.
+
+The rule: the request's own bytes, without its request id, are what a repeated request id is
+compared by. What the message says is turned into one command; the ledger decides. Read
+``submit`` first.
+"""
+
+import hashlib
+from dataclasses import replace
+
+from broker.history.commands import MarkCheckpoint, SubmitRun
+from broker.history.events import Recorded, Submitted
+from broker.history.evolve import evolve
+from broker.history.lineage import named_step, resumable
+from broker.history.refusals import Refused
+from broker.model import names
+from broker.model.actor import Actor
+from broker.model.checkpoint import Checkpoint
+from broker.model.reasons import Reason
+from broker.model.run import Run
+from broker.service import fields
+from broker.service.convert_intent import intent_of
+from broker.service.convert_offer import estimate_message
+from broker.service.convert_run import run_message
+from broker.service.errors import invalid, not_found
+from broker.service.judging import check_intent
+from broker.service.ports import Ports
+from broker.v1 import run_pb2, run_service_pb2
+
+UID_LENGTH = 20
+DRAWN_ID_LENGTH = 8
+UNNAMED = "unnamed"  # the id in the answer of validate_only, which names no run
+
+
+async def submit(
+    ports: Ports, request: run_service_pb2.SubmitRunRequest, actor: Actor
+) -> run_service_pb2.SubmitRunResponse:
+    """Create a run, or say where it would go."""
+    team = fields.team_id(request.parent)
+    request_id = fields.request_id(request.request_id)
+    if not request.HasField("intent"):
+        raise invalid("intent", "is required")
+    intent = intent_of(request.intent, team=team, owner=actor.name, field="intent")
+    check_intent(intent)
+    command = SubmitRun(
+        name=_name(ports, team, request.run_id, is_real=not request.validate_only),
+        uid=ports.draw(UID_LENGTH),
+        intent=intent,
+        request_id=request_id,
+        body_digest=_body_digest(request),
+    )
+    if request.validate_only:
+        return _estimate(ports, command, actor)
+    run = await _create(ports, command, actor)
+    return run_service_pb2.SubmitRunResponse(run=run_message(run, ports.clock.now()))
+
+
+async def fork(ports: Ports, request: run_service_pb2.ForkRunRequest, actor: Actor) -> run_pb2.Run:
+    """Create a run that begins with a checkpoint of another."""
+    parent_name = fields.run_name(request.name)
+    request_id = fields.request_id(request.request_id)
+    parent = ports.log.run(parent_name)
+    if parent is None:
+        raise not_found(parent_name)
+    team = parent.intent.team
+    intent = parent.intent
+    if request.HasField("intent"):
+        intent = intent_of(request.intent, team=team, owner=actor.name, field="intent")
+        check_intent(intent)
+    command = SubmitRun(
+        name=_name(ports, team, request.run_id, is_real=True),
+        uid=ports.draw(UID_LENGTH),
+        intent=intent,
+        request_id=request_id,
+        body_digest=_body_digest(request),
+        forked_from=parent_name,
+    )
+    known = await ports.log.run_by_request(team, request_id) if request_id else None
+    if known is None:
+        command = await _with_seed(ports, parent, request, command, actor)
+    return run_message(await _create(ports, command, actor), ports.clock.now())
+
+
+async def _create(ports: Ports, command: SubmitRun, actor: Actor) -> Run:
+    name = await ports.log.submit(command, actor)
+    run = ports.log.run(name)
+    if run is None:
+        raise not_found(name)  # retention took it between the two
+    return run
+
+
+async def _with_seed(
+    ports: Ports,
+    parent: Run,
+    request: run_service_pb2.ForkRunRequest,
+    command: SubmitRun,
+    actor: Actor,
+) -> SubmitRun:
+    """Return the command with the checkpoint to begin with, pinned in its parent first."""
+    seed = _seed(parent, request)
+    if seed is None:
+        return command
+    if seed.ref.is_own:
+        # A checkpoint of the parent's own parent was pinned there when the parent was forked.
+        pin = MarkCheckpoint(step=seed.ref.step, is_pinned=True)
+        await ports.log.handle(parent.name, pin, actor)
+    ref = replace(seed.ref, run_uid=seed.ref.run_uid or parent.uid)
+    return replace(command, fork_checkpoint=replace(seed, ref=ref))
+
+
+def _seed(parent: Run, request: run_service_pb2.ForkRunRequest) -> Checkpoint | None:
+    match request.WhichOneof("from"):
+        case "beginning":
+            if not request.beginning:
+                raise invalid("beginning", "must be true when it is given")
+            return None
+        case "step":
+            step = fields.not_negative(request.step, "step")
+            seed = named_step(parent, step)
+            if seed is None:
+                raise no_checkpoint(step)
+            return seed
+        case _:
+            return next(iter(resumable(parent)), None)
+
+
+def no_checkpoint(step: int) -> Refused:
+    """Return the refusal of a step without a checkpoint that counts."""
+    return Refused(
+        reason=Reason.CHECKPOINT_NOT_AVAILABLE,
+        message=f"step {step} has no complete checkpoint that counts and is not bad",
+        field="step",
+    )
+
+
+def _estimate(ports: Ports, command: SubmitRun, actor: Actor) -> run_service_pb2.SubmitRunResponse:
+    """Answer as if the run had been submitted, without telling anyone."""
+    now = ports.clock.now()
+    submitted = Submitted(
+        name=command.name,
+        uid=command.uid,
+        intent=command.intent,
+        request_id=command.request_id,
+        body_digest=command.body_digest,
+    )
+    recorded = Recorded(
+        position=1, stream=command.name, stream_version=1, at=now, actor=actor, event=submitted
+    )
+    run = evolve(None, recorded)
+    message = run_message(run, now)
+    if command.name.endswith(f"/{UNNAMED}"):
+        message.ClearField("name")
+    message.ClearField("uid")
+    estimate = estimate_message(run, ports.explainer.explain(run, now))
+    return run_service_pb2.SubmitRunResponse(run=message, estimate=estimate)
+
+
+def _name(ports: Ports, team: str, run_id: str, *, is_real: bool) -> str:
+    if not run_id:
+        run_id = f"run-{ports.draw(DRAWN_ID_LENGTH)}" if is_real else UNNAMED
+    elif not names.is_id(run_id):
+        raise invalid("run_id", "is not an id: lower-case letters, digits and '-', up to 40")
+    return names.run_name(team, run_id)
+
+
+def _body_digest(
+    request: run_service_pb2.SubmitRunRequest | run_service_pb2.ForkRunRequest,
+) -> str:
+    return hashlib.sha256(request.SerializeToString(deterministic=True)).hexdigest()
