@@ -16,6 +16,7 @@ from broker.model.reasons import Reason
 from broker.model.run import Run
 from broker.model.states import PlacementEnd
 from broker.placement.content import content_s
+from broker.placement.patience import STUCK_CAUSES
 from broker.placement.standing import RegionStanding
 from broker.placement.view import View
 from broker.placement.words import duration, money
@@ -241,7 +242,8 @@ def _own_past(ask: Question) -> Answer:
             return Reason.ALREADY_WAITING_HERE, "the run has a leg there already"
         pause_s = max(60.0, ask.view.outlook(ask.flavor, now.elapsed_s).look_again_s)
         since_s = now.since(leg.entered_s)
-        if since_s < pause_s and (leg.stuck is not None or leg.end is PlacementEnd.LOST):
+        was_stuck = leg.withdraw is not None and leg.withdraw.reason in STUCK_CAUSES
+        if since_s < pause_s and (was_stuck or leg.end in _NO_STARTS):
             return (
                 Reason.RECENTLY_FAILED_HERE,
                 (
@@ -251,6 +253,10 @@ def _own_past(ask: Question) -> Answer:
             )
         return None
     return None
+
+
+# A leg that ended so did not come to train there: the same again at once would end the same.
+_NO_STARTS = frozenset({PlacementEnd.LOST, PlacementEnd.REVOKED})
 
 
 def _words(flavor: FlavorFacts) -> str:

@@ -22,8 +22,17 @@ SUCCESSOR_LEAD_S = 1800.0  # a successor comes to its gate about when its predec
 
 
 def waiting_legs(run: Run) -> list[Placement]:
-    """Return the legs that could still be granted, oldest first."""
-    return [leg for leg in run.placements.values() if leg.is_waiting]
+    """Return the legs that the run's start may come from, oldest first.
+
+    A leg whose grant came with its placement may never start, so it is one of them.
+    """
+    epoch = run.open_epoch
+    early = epoch.placement if epoch is not None and epoch.started_s is None else ""
+    return [
+        leg
+        for leg in run.placements.values()
+        if leg.is_waiting or (leg.id == early and leg.withdraw is None and leg.is_live)
+    ]
 
 
 def wanted(view: View, run: Run, now: Moment) -> Purpose | None:
@@ -31,11 +40,14 @@ def wanted(view: View, run: Run, now: Moment) -> Purpose | None:
     legs = waiting_legs(run)
     if run.ending is not None:
         return None
-    if run.open_epoch is not None:
+    epoch = run.open_epoch
+    if epoch is not None and epoch.stop is not None:
+        return None
+    if epoch is not None and epoch.started_s is not None:
         at_s = successor_at_s(view, run)
         is_due = at_s is not None and now.elapsed_s >= at_s
         return Purpose.SUCCESSOR if is_due and not legs else None
-    if run.state is not RunState.QUEUED:
+    if run.state not in (RunState.QUEUED, RunState.STARTING):
         return None
     if not legs:
         return Purpose.REQUEUE if run.has_started else Purpose.FIRST

@@ -45,6 +45,8 @@ def _row(
     )
 
 
+_NODES_ON_THEIR_WAY = frozenset({Reason.NODES_COMING, Reason.WAITING_FOR_CAPACITY})
+
 # By the reason that the cluster gives for a leg's wait.
 ROWS: dict[Reason, Row] = {
     Reason.PREPARING_CONTENT: _row(lambda p: p.patience.content_s, Reason.COPY_SLOW, Remedy.WIDEN),
@@ -86,10 +88,19 @@ ROWS: dict[Reason, Row] = {
     Reason.UNKNOWN: _row(lambda p: p.patience.quota_s, Reason.UNKNOWN, Remedy.WIDEN),
 }
 
+_REMEDIES = {row.cause: row.remedy for row in ROWS.values()}
+# What a leg can be judged to be, and by what it is withdrawn.
+STUCK_CAUSES = frozenset({row.cause for row in ROWS.values()} | {Reason.CLUSTER_SILENT})
+
 
 def row_for(reason: Reason) -> Row:
     """Return the row of a leg's reason; one without a row of its own is borne like UNKNOWN."""
     return ROWS.get(reason, ROWS[Reason.UNKNOWN])
+
+
+def remedy_for(cause: Reason) -> Remedy:
+    """Return what follows a verdict; a silent cluster can be asked nothing, so it is widened."""
+    return _REMEDIES.get(cause, Remedy.WIDEN)
 
 
 def stuck_at_s(view: View, leg: Placement) -> float:
@@ -104,6 +115,3 @@ def stuck_at_s(view: View, leg: Placement) -> float:
     if leg.why.reason in _NODES_ON_THEIR_WAY and flavor is not None and flavor.startup_s:
         patience_s = max(patience_s, 2.0 * flavor.startup_s)
     return leg.why.since_s + patience_s
-
-
-_NODES_ON_THEIR_WAY = frozenset({Reason.NODES_COMING, Reason.WAITING_FOR_CAPACITY})

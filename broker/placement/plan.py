@@ -165,7 +165,8 @@ def _look_at(draft: _Draft, run: Run) -> None:
         if choice.offer is not None and draft.legs < LEGS_PER_TICK:
             _add(draft, run, choice.offer, purpose)
     legs = waiting_legs(run)
-    if legs and run.open_epoch is None and run.ending is None:
+    epoch = run.open_epoch
+    if legs and run.ending is None and (epoch is None or epoch.started_s is None):
         _say(draft, run, say_leg(view, run, legs, now), RESERVE_UNKNOWN_S)
     at_s = successor_at_s(view, run)
     if at_s is not None:

@@ -13,10 +13,14 @@ Resumable = Callable[[Run], tuple[Checkpoint, ...]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RegionStanding:
-    """A region as ops set it. ``is_surveyed`` False: not read whole since a restore (R1)."""
+    """A region as ops set it. ``is_surveyed`` False: not read whole since a restore (R1).
+
+    ``drain_grace_s`` is what a drain of the region gives each gang to save, in seconds.
+    """
 
     region: str
     policy: RegionPolicy = field(default_factory=RegionPolicy)
     is_cordoned: bool = False
     is_draining: bool = False
+    drain_grace_s: float = 60.0
     is_surveyed: bool = True

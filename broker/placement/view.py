@@ -30,6 +30,7 @@ CROWD_WINDOW_S = 120.0
 REFUSED_AGAIN_S = 15.0  # what the log refused once it would refuse again at once
 DUE_PER_TICK = 256
 _IN_LINE = frozenset({PlacementState.PREPARING, PlacementState.QUEUED})
+_LOOKED_AT = frozenset({RunState.QUEUED, RunState.STARTING, RunState.RUNNING})
 
 
 class View:
@@ -79,7 +80,7 @@ class View:
         self._stand_in_line(run)
         if before is not None:
             self._touch_freed(before, run)
-        if run.state is RunState.QUEUED:
+        if run.state in _LOOKED_AT:
             self.attention[run.name] = None
 
     def apply_cluster(self, facts: ClusterFacts) -> None:

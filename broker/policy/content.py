@@ -1,0 +1,38 @@
+"""When a leg's content stands in its region, so that it may be queued.
+
+The rule: the newest checkpoint is waited for as long as the policy's patience for content; after
+that the newest within reach will do. A run that has checkpoints never starts from nothing for want
+of a copy.
+"""
+
+from broker.history.commands import MarkPrepared, RunCommand
+from broker.history.lineage import is_within_reach, resumable
+from broker.model.moment import Moment
+from broker.model.run import Placement, Run
+from broker.model.states import PlacementState
+from broker.placement.view import View
+
+
+def prepare(view: View, run: Run, now: Moment) -> tuple[RunCommand, ...]:
+    """Return the marks of the run's legs whose content is there."""
+    if run.ending is not None:
+        return ()
+    preparing = (leg for leg in run.live_placements if leg.state is PlacementState.PREPARING)
+    return tuple(
+        MarkPrepared(placement=leg.id)
+        for leg in preparing
+        if leg.withdraw is None and is_ready(view, run, leg, now)
+    )
+
+
+def is_ready(view: View, run: Run, leg: Placement, now: Moment) -> bool:
+    """Return whether a start of the leg would find its bundle and its checkpoint."""
+    region = leg.site.region
+    digest = run.intent.workload.bundle_digest
+    if digest and region not in view.bundle_regions.get(digest, frozenset()):
+        return False
+    candidates = resumable(run)
+    if not candidates or region in candidates[0].regions:
+        return is_within_reach(run, region)
+    patience_s = view.region(region).policy.patience.content_s
+    return now.since(leg.added_s) >= patience_s and is_within_reach(run, region)

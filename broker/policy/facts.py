@@ -1,0 +1,33 @@
+"""What a run's open epoch does, as the shell read it from its store and cluster.
+
+The rule: only what listed processes said, or what was positively seen, is a fact (B4); a look that
+failed leaves a field as it was. The shell builds these from the port, policy only reads them.
+"""
+
+from dataclasses import dataclass
+
+from broker.history.commands import RecordCheckpoint
+from broker.model.checkpoint import EpochId
+from broker.model.reasons import Reason
+from broker.model.run import CloseRule, RankEnd
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EpochFacts:
+    """One open epoch as last seen. Points in time are broker seconds.
+
+    ``ends`` are the listed ranks that ended or were seen gone (exit code and signal None: gone),
+    ``first_end_s`` is when the first end was seen. ``closed`` is the rule by which the start
+    protocol calls the epoch closed, None while it does not. ``found`` is what a scan of its store
+    found complete. ``cause`` is what its cluster says happened to the gang or its machines, None
+    for nothing; ``notice_until_s`` is when a machine of it is announced to be taken.
+    """
+
+    epoch: EpochId
+    ends: tuple[RankEnd, ...] = ()
+    first_end_s: float | None = None
+    closed: CloseRule | None = None
+    found: tuple[RecordCheckpoint, ...] = ()
+    cause: Reason | None = None
+    message: str = ""
+    notice_until_s: float | None = None

@@ -1,0 +1,107 @@
+"""A gang that started and does not do well: who is told to save, and who to stop.
+
+The rule: silence of a cluster or a store is no evidence against a gang; it trains on, and nothing
+here speaks of it. What is judged is what was seen: a rank that ended while others go on, a start
+that not every rank reported (B6), a drain whose time is over, training without a step.
+"""
+
+from broker.history.commands import RequestDrain, RunCommand, StopEpoch, WarnRun
+from broker.model.moment import Moment
+from broker.model.reasons import Reason
+from broker.model.run import Epoch, Run
+from broker.placement.view import View
+from broker.placement.words import duration
+from broker.policy.facts import EpochFacts
+from broker.policy.verdict import explained_by, is_bad, verdict_at_s
+
+
+def judge_gang(
+    view: View, run: Run, facts: EpochFacts | None, now: Moment
+) -> tuple[RunCommand, ...]:
+    """Return what is to be told to the open epoch's gang."""
+    epoch = run.open_epoch
+    if epoch is None or epoch.stop is not None:
+        return ()
+    if epoch.drain is not None and now.elapsed_s >= epoch.drain.deadline_s:
+        # The log says it loudly when nobody acknowledged (law 9).
+        return (StopEpoch(reason=epoch.drain.reason, message=epoch.drain.message),)
+    if facts is not None and facts.epoch == epoch.id and facts.closed is None:
+        told = _broken(view, epoch, facts, now) or _noticed(epoch, facts, now)
+        if told:
+            return told
+    if not is_heard(view, epoch):
+        return ()
+    return _unreported(view, epoch, now) or _hanging(run, epoch, now)
+
+
+def is_heard(view: View, epoch: Epoch) -> bool:
+    """Return whether both the cluster and the store of an epoch answer."""
+    cluster = view.clusters.get(epoch.cluster)
+    return cluster is not None and cluster.is_reachable and cluster.is_store_reachable
+
+
+def start_report_at_s(view: View, epoch: Epoch) -> float | None:
+    """Return by when every rank of a started gang must have reported running (B6)."""
+    if epoch.started_s is None or epoch.running_s is not None:
+        return None
+    return epoch.started_s + view.region(epoch.region).policy.patience.start_report_s
+
+
+def progress_at_s(run: Run, epoch: Epoch) -> float | None:
+    """Return by when the next step must be reported, None when it is never judged."""
+    timeout_s = run.intent.workload.progress.timeout_s
+    if timeout_s is None or epoch.running_s is None:
+        return None
+    last = run.progress
+    is_of_epoch = last is not None and last.epoch == epoch.id.number
+    since_s = max(last.at_s, epoch.running_s) if last and is_of_epoch else epoch.running_s
+    return since_s + timeout_s
+
+
+def _broken(view: View, epoch: Epoch, facts: EpochFacts, now: Moment) -> tuple[RunCommand, ...]:
+    """A gang is all or nothing: when a rank is lost the others wait for it for ever."""
+    bad = [end for end in facts.ends if is_bad(end)]
+    if not bad:
+        return ()
+    cause = explained_by(epoch, facts)
+    until_s = verdict_at_s(view, epoch, facts)
+    if cause is None and until_s is not None and now.elapsed_s < until_s:
+        return ()
+    first = min(bad, key=lambda end: end.rank)
+    if cause is not None:
+        return (StopEpoch(reason=cause, message=facts.message or f"rank {first.rank} was lost"),)
+    if first.exit_code is None and first.signal is None:
+        return (StopEpoch(reason=Reason.NODE_LOST, message=f"rank {first.rank} vanished"),)
+    how = f"signal {first.signal}" if first.signal is not None else f"exit code {first.exit_code}"
+    message = f"rank {first.rank} ended with {how} while others went on"
+    return (StopEpoch(reason=Reason.COMMAND_FAILED, message=message),)
+
+
+def _noticed(epoch: Epoch, facts: EpochFacts, now: Moment) -> tuple[RunCommand, ...]:
+    """A machine will be taken: what is left of its time is for saving."""
+    if facts.notice_until_s is None or epoch.drain is not None:
+        return ()
+    grace_s = max(0.0, facts.notice_until_s - now.elapsed_s)
+    reason = facts.cause or Reason.NODE_PREEMPTED
+    message = facts.message or f"a machine in {epoch.region} will be taken back"
+    return (RequestDrain(reason=reason, message=message, grace_s=grace_s),)
+
+
+def _unreported(view: View, epoch: Epoch, now: Moment) -> tuple[RunCommand, ...]:
+    at_s = start_report_at_s(view, epoch)
+    if at_s is None or now.elapsed_s < at_s:
+        return ()
+    message = f"not every rank reported running within {duration(at_s - (epoch.started_s or 0.0))}"
+    return (
+        WarnRun(reason=Reason.START_NOT_REPORTED, message=message),
+        StopEpoch(reason=Reason.START_NOT_REPORTED, message=message),
+    )
+
+
+def _hanging(run: Run, epoch: Epoch, now: Moment) -> tuple[RunCommand, ...]:
+    at_s = progress_at_s(run, epoch)
+    if at_s is None or now.elapsed_s < at_s or epoch.drain is not None:
+        return ()
+    timeout_s = run.intent.workload.progress.timeout_s or 0.0
+    message = f"no step was reported for {duration(timeout_s)}"
+    return (StopEpoch(reason=Reason.NO_PROGRESS, message=message),)

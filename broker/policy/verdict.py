@@ -1,0 +1,66 @@
+"""What the end of a gang means, once the start protocol calls its epoch closed.
+
+The rule: a verdict waits, for a bounded time, for the notice that explains it (law 5). The peers
+of a preempted machine fail with exit codes of their own a moment before the cluster says why;
+judged at once the run would be charged for its cluster's doing.
+"""
+
+from broker.history.causes import loss_class
+from broker.history.commands import CloseEpoch
+from broker.model.moment import Moment
+from broker.model.reasons import FailureClass, Reason
+from broker.model.run import CloseRule, Epoch, RankEnd, Run
+from broker.placement.view import View
+from broker.policy.facts import EpochFacts
+
+
+def close(view: View, run: Run, facts: EpochFacts, now: Moment) -> tuple[CloseEpoch, ...]:
+    """Return the close of the run's open epoch, or nothing while it is open or unexplained."""
+    epoch = run.open_epoch
+    if epoch is None or epoch.id != facts.epoch or facts.closed is None:
+        return ()
+    cause = explained_by(epoch, facts)
+    until_s = verdict_at_s(view, epoch, facts)
+    if cause is None and until_s is not None and now.elapsed_s < until_s:
+        return ()
+    has_ends = facts.closed in (CloseRule.SEEN_ENDED, CloseRule.FENCE_HEARD)
+    return (
+        CloseEpoch(
+            epoch=epoch.id,
+            rule=facts.closed,
+            ends=facts.ends if has_ends else (),
+            found=facts.found,
+            cause=cause,
+            message=facts.message if cause is not None else "",
+        ),
+    )
+
+
+def explained_by(epoch: Epoch, facts: EpochFacts) -> Reason | None:
+    """Return the cause that is not the command's own, None when the exits speak for themselves."""
+    if facts.cause is not None and is_infrastructure(facts.cause):
+        return facts.cause
+    drain = epoch.drain
+    # A gang asked to leave that dies before it answered was on its way out.
+    if drain is not None and facts.ends and is_infrastructure(drain.reason):
+        return drain.reason
+    return None
+
+
+def verdict_at_s(view: View, epoch: Epoch, facts: EpochFacts) -> float | None:
+    """Return until when a verdict waits for its notice (broker seconds), None for not at all."""
+    if epoch.stop is not None or not any(is_bad(end) for end in facts.ends):
+        return None
+    if facts.first_end_s is None:
+        return None
+    return facts.first_end_s + view.region(epoch.region).policy.patience.verdict_s
+
+
+def is_infrastructure(cause: Reason) -> bool:
+    """Return whether a cause is counted as a loss that is not the run's fault."""
+    return loss_class(cause) not in (None, FailureClass.USER)
+
+
+def is_bad(end: RankEnd) -> bool:
+    """Return whether a rank ended otherwise than with success."""
+    return end.exit_code != 0

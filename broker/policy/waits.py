@@ -1,0 +1,137 @@
+"""Waits that are stuck: judged by their named cause, and given back when they hold for nothing.
+
+The rule: each cause has its own patience and remedy, one row in ``placement.patience``. A verdict
+is written down with its evidence; the placer answers it with a leg elsewhere. What holds machines
+without being whole is given back after as long again (law 8); what only stands in line costs
+nothing and stays, as long as the run has room for the leg that replaces it.
+"""
+
+from broker.history.commands import JudgeStuck, RunCommand, StopEpoch, WithdrawPlacement
+from broker.model.moment import Moment
+from broker.model.reasons import Reason
+from broker.model.run import Placement, Run
+from broker.model.states import PlacementState
+from broker.placement.hedge import waiting_legs
+from broker.placement.patience import ROWS, Remedy, remedy_for, row_for, stuck_at_s
+from broker.placement.view import View
+from broker.placement.words import duration
+
+HOLD_MIN_S = 20.0  # a leg elsewhere needs this long to be chosen, queued and seen
+_HOLDING = frozenset({PlacementState.PROVISIONING, PlacementState.AT_GATE})
+
+
+def judge_waits(view: View, run: Run, now: Moment) -> tuple[RunCommand, ...]:
+    """Return the verdicts on a run's legs, and the withdrawals that follow from earlier ones."""
+    if run.ending is not None:
+        return ()
+    legs = waiting_legs(run)
+    told: list[RunCommand] = []
+    for leg in legs:
+        if leg.stuck is None:
+            told += _judge(view, leg, now)
+        elif _is_given_up(view, run, legs, leg, now):
+            told.append(_give_up(run, leg))
+    return tuple(told)
+
+
+def judged_at_s(view: View, leg: Placement) -> float:
+    """Return when a leg is judged, or given back once it was (broker seconds)."""
+    if leg.stuck is None:
+        return stuck_at_s(view, leg)
+    return leg.stuck.since_s + hold_s(view, leg)
+
+
+def hold_s(view: View, leg: Placement) -> float:
+    """Return how long a stuck leg is kept beside its replacement: its patience once more."""
+    cause = Reason.UNKNOWN if leg.stuck is None else leg.stuck.reason
+    policy = view.region(leg.site.region).policy
+    rows = [row for row in ROWS.values() if row.cause is cause]
+    return max([HOLD_MIN_S, *(row.patience_s(policy) for row in rows)])
+
+
+def _judge(view: View, leg: Placement, now: Moment) -> tuple[RunCommand, ...]:
+    silent = _silence(view, leg, now)
+    if silent is not None:
+        return (silent,)
+    if now.elapsed_s < stuck_at_s(view, leg) or not _is_reported(view, leg):
+        return ()
+    row = row_for(leg.why.reason)
+    waited = duration(now.since(leg.why.since_s))
+    said = f": {leg.why.message}" if leg.why.message else ""
+    where = f"in {leg.site.region}{_nodes(leg)}"
+    return (
+        JudgeStuck(
+            placement=leg.id,
+            cause=row.cause,
+            evidence=f"{_words(leg.why.reason)} for {waited} {where}{said}",
+            action=row.next_action,
+        ),
+    )
+
+
+def _silence(view: View, leg: Placement, now: Moment) -> JudgeStuck | None:
+    cluster = view.clusters.get(leg.site.key.cluster)
+    if cluster is None or cluster.silent_since_elapsed_s is None:
+        return None
+    silent_s = now.since(cluster.silent_since_elapsed_s)
+    if silent_s < view.region(leg.site.region).policy.patience.cluster_silent_s:
+        return None
+    return JudgeStuck(
+        placement=leg.id,
+        cause=Reason.CLUSTER_SILENT,
+        evidence=f"{cluster.cluster} has not answered for {duration(silent_s)}",
+        action="a leg in another place is added; this one is looked after when it answers",
+    )
+
+
+def _is_reported(view: View, leg: Placement) -> bool:
+    """A clock that runs on an old report is no evidence: the cluster must answer now."""
+    cluster = view.clusters.get(leg.site.key.cluster)
+    is_content = leg.state is PlacementState.PREPARING
+    return is_content or (cluster is not None and cluster.is_reachable)
+
+
+def _is_given_up(view: View, run: Run, legs: list[Placement], leg: Placement, now: Moment) -> bool:
+    assert leg.stuck is not None, "only a judged leg is given up"
+    is_whole = leg.state is PlacementState.AT_GATE and leg.why.reason is Reason.AT_GATE
+    if is_whole and leg.stuck.reason is not Reason.GATE_TIMEOUT:
+        return False
+    remedy = remedy_for(leg.stuck.reason)
+    if remedy is Remedy.LEAVE:
+        return True
+    if now.elapsed_s < leg.stuck.since_s + hold_s(view, leg):
+        return False
+    is_holding = leg.state in _HOLDING
+    if remedy is Remedy.MOVE and is_holding:
+        return True
+    # It stands in line for nothing but time; room for another try is the one reason to leave.
+    return _is_full(view, legs) and leg is _oldest_stuck(legs)
+
+
+def _is_full(view: View, legs: list[Placement]) -> bool:
+    width = min(view.region(leg.site.region).policy.hedge_width for leg in legs)
+    return len(legs) >= width and all(leg.stuck is not None for leg in legs)
+
+
+def _oldest_stuck(legs: list[Placement]) -> Placement:
+    return min(legs, key=lambda leg: (leg.stuck.since_s if leg.stuck else 0.0, leg.id))
+
+
+def _give_up(run: Run, leg: Placement) -> RunCommand:
+    assert leg.stuck is not None, "only a judged leg is given up"
+    reason, message = leg.stuck.reason, f"given back: {_words(leg.stuck.reason)}"
+    if leg.epoch is not None:
+        # Its grant came with it: the start is revoked first, then the placement goes.
+        return StopEpoch(reason=reason, message=message)
+    return WithdrawPlacement(placement=leg.id, reason=reason, message=message)
+
+
+def _nodes(leg: Placement) -> str:
+    here, wanted = leg.arrival.nodes_here, leg.arrival.nodes_wanted
+    if here is None or wanted is None:
+        return ""
+    return f", {here} of {wanted} nodes there"
+
+
+def _words(reason: Reason) -> str:
+    return reason.value.lower().replace("_", " ")
