@@ -5,6 +5,7 @@ The rule: a command holds only what its sender knows; everything that follows fr
 """
 
 from dataclasses import dataclass
+from decimal import Decimal
 
 from broker.model.checkpoint import Checkpoint, CheckpointRef, EpochId
 from broker.model.intent import Intent, Terms
@@ -389,7 +390,15 @@ class SetCaps:
     expected_generation: int
 
 
-TeamCommand = SetCaps
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CarrySpend:
+    """Keep what ended runs spent, in US dollars, while they leave the log in this transaction."""
+
+    usd: Decimal
+    runs: int
+
+
+TeamCommand = SetCaps | CarrySpend
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -405,7 +405,15 @@ class CapsSet:
     generation: int
 
 
-TeamEvent = CapsSet
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpendCarried:
+    """Ended runs left the log; what they had spent, in US dollars, stays with their team."""
+
+    usd: Decimal
+    runs: int
+
+
+TeamEvent = CapsSet | SpendCarried
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

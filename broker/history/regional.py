@@ -6,11 +6,13 @@ A region or team that nobody has spoken of has a fresh state, so that every know
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from decimal import Decimal
 from typing import assert_never
 
 from broker.history.commands import (
     BeginIncarnation,
     BrokerCommand,
+    CarrySpend,
     CordonRegion,
     DrainRegion,
     RecordSurvey,
@@ -33,6 +35,7 @@ from broker.history.events import (
     RegionSurveyed,
     RegionUncordoned,
     RegionWaived,
+    SpendCarried,
     TeamEvent,
 )
 from broker.history.refusals import Code, IllegalMoveError, Refused
@@ -67,11 +70,16 @@ class RegionState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TeamState:
-    """What ops said of a team."""
+    """What ops said of a team, and what is left of its runs that are no longer in the log.
+
+    ``carried_usd`` is what those ``carried_runs`` had spent.
+    """
 
     id: str
     caps: TeamCaps = field(default_factory=TeamCaps)
     generation: int = 1
+    carried_usd: Decimal = Decimal(0)
+    carried_runs: int = 0
     stream_version: int = 0
 
 
@@ -159,6 +167,10 @@ def decide_team(team: TeamState, command: TeamCommand) -> tuple[TeamEvent, ...]:
                 return ()
             _check_etag(command.expected_generation, team.generation)
             return (CapsSet(caps=command.caps, generation=team.generation + 1),)
+        case CarrySpend():
+            return (SpendCarried(usd=command.usd, runs=command.runs),)
+        case _:
+            assert_never(command)
 
 
 def evolve_team(team: TeamState, recorded: Recorded) -> TeamState:
@@ -168,6 +180,12 @@ def evolve_team(team: TeamState, recorded: Recorded) -> TeamState:
     match event:
         case CapsSet():
             return replace(stamped, caps=event.caps, generation=event.generation)
+        case SpendCarried():
+            return replace(
+                stamped,
+                carried_usd=team.carried_usd + event.usd,
+                carried_runs=team.carried_runs + event.runs,
+            )
         case _:
             raise _stranger(recorded)
 
