@@ -13,7 +13,7 @@ from typing import TypeVar
 
 from replicator.errors import Changed, NotFound, StoreUnreachable
 from replicator.stores.names import checked, checked_prefix
-from replicator.stores.port import ContentStore, Entry, Listing
+from replicator.stores.port import CHUNK_BYTES, ContentStore, Entry, Listing
 
 T = TypeVar("T")
 
@@ -30,17 +30,21 @@ class _Object:
 
 
 class MemoryObjectStore:
-    """A ContentStore in memory. `now_s` stamps what is written; `is_reachable` is a partition."""
+    """A ContentStore in memory.
 
-    def __init__(self, *, chunk_bytes: int = 4) -> None:
+    `now_s` stamps what is written; `is_reachable` is a partition; `listings` counts those answered.
+    """
+
+    def __init__(self) -> None:
         self._objects: dict[str, _Object] = {}
         self._generations = itertools.count(1)
-        self._chunk_bytes = chunk_bytes
         self.now_s = 0.0
         self.is_reachable = True
+        self.listings = 0
 
     def list(self, prefix: str) -> Listing:
         self._reach(checked_prefix(prefix))
+        self.listings += 1
         entries = [self._entry(name) for name in sorted(self._objects) if name.startswith(prefix)]
         return Listing(entries=tuple(entries), refused=())
 
@@ -55,9 +59,11 @@ class MemoryObjectStore:
             raise NotFound(name, "no such object")
         if str(found.generation) != generation:
             raise Changed(name, "another generation")
-        for start in range(0, len(found.data), self._chunk_bytes):
+        # A few chunks for every object, small or large: enough to be interrupted between two.
+        chunk_bytes = max(4, min(CHUNK_BYTES, -(-len(found.data) // 3)))
+        for start in range(0, len(found.data), chunk_bytes):
             self._reach(name)
-            yield found.data[start : start + self._chunk_bytes]
+            yield found.data[start : start + chunk_bytes]
         now = self._objects.get(name)
         if now is None or str(now.generation) != generation:
             raise Changed(name, "another generation by now")

@@ -96,6 +96,12 @@ def test_a_large_copy_is_not_starved_by_small_ones_and_one_that_never_fits_stops
     assert [one.candidate.path.run_key for one in chosen.start] == ["small"]
 
 
+def test_a_region_that_is_named_twice_is_sent_one_copy() -> None:
+    wanted = Wanted(run_key="r1", candidates=(candidate(20),), regions=("b", "b"))
+    chosen = plan([wanted], {path(20): ["a"]}, [], AMPLE)
+    assert [one.destination for one in chosen.start] == ["b"]
+
+
 def known(step: int, *, at_s: float, epoch: str = "e000001-a") -> KnownCheckpoint:
     return KnownCheckpoint(path=path(step, epoch=epoch), size_bytes=step * 10, completed_s=at_s)
 
