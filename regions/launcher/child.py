@@ -16,6 +16,7 @@ from contextlib import suppress
 from typing import Callable, Dict, Optional, Tuple
 
 _PR_SET_PDEATHSIG = 1
+_PR_SET_CHILD_SUBREAPER = 36
 _GROUP_GONE_S = 5.0
 """How long to wait until the kernel has removed a group that was sent SIGKILL."""
 
@@ -24,6 +25,7 @@ class Child:
     """A running command, in a session and a group of its own."""
 
     def __init__(self, command: Tuple[str, ...], folder: Optional[str], env: Dict[str, str]):
+        _inherit_orphans()
         self._process = subprocess.Popen(
             command,
             cwd=folder,
@@ -55,7 +57,7 @@ class Child:
                 os.killpg(self._process.pid, signal.SIGKILL)
             except (ProcessLookupError, PermissionError):
                 return
-            # In a container the launcher is process 1, and inherits what nobody waits for.
+            # What nobody waits for is still a member of its group, and looks alive from outside.
             _reap_orphans(self._process.pid)
             time.sleep(0.01)
 
@@ -91,6 +93,16 @@ def _reap_orphans(group: int) -> None:
     with suppress(ChildProcessError):
         while os.waitpid(-group, os.WNOHANG)[0]:
             pass
+
+
+def _inherit_orphans() -> None:
+    """Be the parent of what the command leaves behind, as process 1 of a container is anyway.
+
+    A machine's own process 1 can take a second to reap it, which is the time that a gang has left
+    when its machine is taken away.
+    """
+    with suppress(OSError, AttributeError):
+        ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
 def _die_with_parent() -> Callable[[], None]:
