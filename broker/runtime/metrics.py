@@ -1,0 +1,83 @@
+"""The metrics, for Prometheus: what waits, what moved, how long, and what failed.
+
+The rule: names say their unit; label values come from closed sets of ours, never from users, so
+that no client can make a million series. Read ``Metrics`` first.
+"""
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, start_http_server
+
+_MINUTES = (1, 5, 15, 60, 300, 900, 3_600, 7_200, 18_000, 43_200, 86_400)
+_COMMIT = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.5, 2.0)
+
+
+class Metrics:
+    """All metrics of one daemon, on a registry of its own."""
+
+    def __init__(self) -> None:
+        registry = CollectorRegistry()
+        self.registry = registry
+        self.events = Counter(
+            "broker_events", "Events written, by type", ["type"], registry=registry
+        )
+        self.refused = Counter(
+            "broker_commands_refused", "Commands refused, by reason", ["reason"], registry=registry
+        )
+        self.commit_seconds = Histogram(
+            "broker_log_commit_seconds",
+            "From a command's arrival at the log to its fsync",
+            buckets=_COMMIT,
+            registry=registry,
+        )
+        self.wait_seconds = Histogram(
+            "broker_wait_seconds",
+            "How long placements stood in a phase before they started",
+            ["phase"],
+            buckets=_MINUTES,
+            registry=registry,
+        )
+        self.time_to_useful_work_seconds = Histogram(
+            "broker_time_to_useful_work_seconds",
+            "From submit to the first training step",
+            buckets=_MINUTES,
+            registry=registry,
+        )
+        self.runs = Gauge(
+            "broker_runs", "Live runs, by state and reason", ["state", "reason"], registry=registry
+        )
+        self.grants = Counter("broker_grants", "Epochs opened", registry=registry)
+        self.withdrawals = Counter(
+            "broker_withdrawals", "Placements taken out, by reason", ["reason"], registry=registry
+        )
+        self.seals = Counter("broker_seals", "Epochs closed, by rule", ["rule"], registry=registry)
+        self.forecast_ratio = Histogram(
+            "broker_forecast_ratio",
+            "Time to the gate over the forecast's median (1 is a right forecast)",
+            buckets=(0.1, 0.25, 0.5, 0.8, 1.0, 1.25, 2.0, 4.0, 10.0),
+            registry=registry,
+        )
+        self.ticks = Counter("broker_ticks", "Ticks of a loop", ["loop"], registry=registry)
+        self.tick_seconds = Histogram(
+            "broker_tick_seconds", "How long a tick took", ["loop"], registry=registry
+        )
+        self.failures = Counter(
+            "broker_task_failures", "What raised, by task", ["task"], registry=registry
+        )
+        self.cluster_silent_seconds = Gauge(
+            "broker_cluster_silent_seconds",
+            "For how long a cluster has not answered; 0 while it does",
+            ["cluster"],
+            registry=registry,
+        )
+        self.orphans = Gauge(
+            "broker_orphans", "Objects of ours that no run knows", ["cluster"], registry=registry
+        )
+        self.unknown_causes = Counter(
+            "broker_unknown_causes",
+            "Things a cluster said that no table explains",
+            ["cluster"],
+            registry=registry,
+        )
+
+    def serve(self, host: str, port: int) -> None:
+        """Answer scrapes on a loopback address, on a thread of its own."""
+        start_http_server(port, addr=host, registry=self.registry)
