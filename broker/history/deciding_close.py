@@ -156,13 +156,9 @@ def _found(
                 "found",
                 Code.INVALID_ARGUMENT,
             )
-        former = known.setdefault(found.ref.step, found.ref)
-        if former.digest != found.ref.digest:
-            # Files of a checkpoint never change: what was known complete first is what counts,
-            # and a copy that no longer matches it will not verify.
-            message = f"Step {former.step} of epoch {epoch.id.number} was written twice"
-            warned.append(Warned(reason=Reason.COPY_NOT_VERIFIED, message=message))
-        elif former is found.ref:
+        former = known.get(found.ref.step)
+        if former is None:
+            known[found.ref.step] = found.ref
             completed.append(
                 CheckpointCompleted(
                     ref=found.ref,
@@ -171,6 +167,11 @@ def _found(
                     written_wall_s=found.written_wall_s,
                 )
             )
+        elif former.digest != found.ref.digest:
+            # Files of a checkpoint never change: what was known complete first is what counts,
+            # and a copy that no longer matches it will not verify.
+            message = f"Step {former.step} of epoch {epoch.id.number} was written twice"
+            warned.append(Warned(reason=Reason.COPY_NOT_VERIFIED, message=message))
     refs = tuple(known[step] for step in sorted(known))
     return tuple(completed), refs, tuple(warned)
 

@@ -21,6 +21,7 @@ from broker.history.events import (
     Validated,
     WithdrawalOrdered,
 )
+from broker.history.lineage import descends_from
 from broker.history.refusals import Code, Refused
 from broker.model.reasons import Reason
 from broker.model.run import CloseRule, Epoch, Run
@@ -59,12 +60,19 @@ def _adopt(run: Run, command: AdoptEpoch) -> tuple[RunEvent, ...]:
     events = [*_make_way(run, command), *_catch_up(run, command), adopted]
     message = "Another leg was found running after a restore"
     events += withdraw_waiting(run, Reason.OTHER_LEG_STARTED, message, but=command.placement)
+    return (*events, *_stop_adopted(run, command))
+
+
+def _stop_adopted(run: Run, command: AdoptEpoch) -> tuple[StopOrdered, ...]:
+    """Stop what the log, as far as it goes, already forbids: it was said before the backup."""
+    bad = [c.ref for c in run.checkpoints if c.is_bad]
     if run.ending is not None:
-        # The end that was decided before the backup still stands.
-        events.append(
-            StopOrdered(epoch=command.epoch, reason=run.ending.reason, message=run.ending.message)
-        )
-    return tuple(events)
+        reason, message = run.ending.reason, run.ending.message
+    elif any(descends_from(run, command.resume_from, ref) for ref in bad):
+        reason, message = Reason.STEP_MARKED_BAD, "It resumed from a step that was marked bad"
+    else:
+        return ()
+    return (StopOrdered(epoch=command.epoch, reason=reason, message=message),)
 
 
 def _check_adoptable(run: Run, command: AdoptEpoch) -> None:
