@@ -12,7 +12,7 @@ from broker.model.moment import Moment
 from broker.model.run import Run
 from broker.placement.hedge import bounds, waiting_legs
 from broker.placement.ladder import last_rung
-from broker.placement.rank import order, spread
+from broker.placement.rank import delay_cost, worth
 from broker.placement.share import Blocked, Tally
 from broker.placement.view import View
 from broker.placement.wait import ends_s
@@ -28,19 +28,32 @@ class Chosen:
 
 def choose(view: View, tally: Tally, run: Run, offers: list[Offer], now: Moment) -> Chosen:
     """Return the best offer that may be taken now."""
-    crowd = view.crowd(now.elapsed_s) if run.has_started else 0
     blocked: list[Blocked] = []
     bar = float("inf")
-    for offer in order(run, _on_rung(run, offers, now), crowd):
-        worth = offer.score * spread(run, offer.key, crowd)
-        if worth > bar:
+    for price, offer in ranked(view, tally, run, _on_rung(run, offers, now), now):
+        if price > bar:
             break
         block = bounds(view, tally, run, offer) or tally.blocks(run, offer, now)
         if block is None:
             return Chosen(offer=offer, blocked=tuple(blocked))
         blocked.append(block)
-        bar = min(bar, worth + _delay_cost(view, run, block))
+        if not waiting_legs(run):
+            # A bound on a run's legs is no queue, and the next best may be within it.
+            bar = min(bar, price + delay_cost(view, run, offer, block.lasts_s))
     return Chosen(offer=None, blocked=tuple(blocked))
+
+
+def ranked(
+    view: View, tally: Tally, run: Run, offers: list[Offer], now: Moment
+) -> list[tuple[float, Offer]]:
+    """Return the offers with what each is worth to the run now, the best (lowest) first."""
+    crowd = view.crowd(now.elapsed_s) if run.has_started else 0
+    valued = [
+        (worth(run, offer, crowd, delay_cost(view, run, offer, tally.crowding_s(offer))), offer)
+        for offer in offers
+    ]
+    valued.sort(key=lambda some: (some[0], some[1].key, some[1].hardware_index))
+    return valued
 
 
 def _on_rung(run: Run, offers: list[Offer], now: Moment) -> list[Offer]:
@@ -51,13 +64,3 @@ def _on_rung(run: Run, offers: list[Offer], now: Moment) -> list[Offer]:
         return offers
     rung = last_rung(run)
     return [offer for offer in offers if offer.capacity_type is rung] or offers
-
-
-def _delay_cost(view: View, run: Run, block: Blocked) -> float:
-    """Return what waiting for a blocked offer's place adds to its score, in the score's unit."""
-    if waiting_legs(run):
-        return float("inf")  # a bound on legs is no queue: the next best may be within it
-    flavor = view.flavors[block.offer.key]
-    dearest = float(view.dearest.get(flavor.accelerator, 0)) or 1.0
-    work_s = run.terms.expected_duration_s or 4 * 3600.0
-    return dearest * block.offer.gpus * block.lasts_s / max(60.0, work_s)

@@ -15,17 +15,16 @@ from broker.model.run import Placement, Run, Why
 from broker.placement.assess import assess, mismatches
 from broker.placement.backoff import ready_at_s
 from broker.placement.choices import SayWait
-from broker.placement.choose import choose
+from broker.placement.choose import choose, ranked
 from broker.placement.feasible import NEVER
 from broker.placement.group import Assessment
 from broker.placement.hedge import waiting_legs
 from broker.placement.ladder import RESERVE_UNKNOWN_S, climbs_at_s, last_rung
 from broker.placement.patience import row_for, stuck_at_s
-from broker.placement.rank import order
 from broker.placement.share import Blocked, Tally
 from broker.placement.view import View
 from broker.placement.wait import ends_s
-from broker.placement.words import duration, money
+from broker.placement.words import duration, money, times
 
 LOOK_S = 300.0  # news comes sooner; without any, each offer is looked at again this often
 TURN_LOOK_S = 3600.0
@@ -47,7 +46,8 @@ class Explanation:
 def explain(view: View, run: Run, now: Moment) -> Explanation:
     """Explain a run as it stands; one that is not in the view is explained as if submitted."""
     found = assess(view, run, now, None)
-    choice = choose(view, Tally(view), run, found.offers, now)
+    tally = Tally(view)
+    choice = choose(view, tally, run, found.offers, now)
     others = mismatches(view, run, now)
     legs = waiting_legs(run)
     if legs:
@@ -56,9 +56,8 @@ def explain(view: View, run: Run, now: Moment) -> Explanation:
         wait = say_chosen(choice.offer, now)
     else:
         wait = say_no_place(run, found, choice.blocked, now)
-    crowd = view.crowd(now.elapsed_s) if run.has_started else 0
     return Explanation(
-        offers=tuple(order(run, found.offers, crowd)),
+        offers=tuple(offer for _, offer in ranked(view, tally, run, found.offers, now)),
         refusals=(*found.refusals, *others),
         blocked=choice.blocked,
         chosen=choice.offer,
@@ -94,7 +93,7 @@ def say_no_place(run: Run, found: Assessment, blocked: tuple[Blocked, ...], now:
     if not_before_s is not None and not_before_s > now.elapsed_s:
         return SayWait(
             reason=Reason.COMMAND_FAILED,
-            message=f"its command failed {run.user_failures} times, so it pauses",
+            message=f"its command failed {times(run.user_failures)}, so it pauses",
             next_action="it is started again",
             next_at_s=not_before_s,
         )
@@ -181,6 +180,7 @@ def _fallback(leg: Placement) -> str:
     return f"{leg.why.reason.value.lower().replace('_', ' ')} in {leg.site.region}"
 
 
+_NOT_ASKED = frozenset({Reason.REGION_NOT_ACCEPTED, Reason.CAPACITY_TYPE_NOT_ACCEPTED})
 _STAGES = ("PREPARING", "QUEUED", "PROVISIONING", "AT_GATE", "RUNNING", "ENDED")
 _AT_THE_END = {
     AfterMaxWait.FAIL: "the run ends: its max wait has passed",

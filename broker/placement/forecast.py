@@ -10,7 +10,7 @@ from math import exp2
 from broker.model.capacity import Certainty, FlavorFacts, Forecast
 from broker.model.intent import CapacityType, HardwareOption
 from broker.placement.outlook import Outlook
-from broker.placement.words import duration
+from broker.placement.words import counted, duration
 
 # Seconds for nodes to come where neither the flavor nor a signal says.
 STARTUP_S: dict[CapacityType, float] = {
@@ -42,7 +42,7 @@ def forecast(
             p90_s=GATE_S * SPREAD,
             chance=chance * _within(GATE_S, remaining_s),
             certainty=Certainty.NODES_FREE,
-            basis=f"{flavor.nodes_free} nodes are free",
+            basis=f"free now: {counted(flavor.nodes_free or 0, 'node')}",
         )
     nodes_s, node_words = _nodes(flavor, outlook, has_nodes)
     p50_s = (quota_s or 0.0) + nodes_s + GATE_S
@@ -67,7 +67,8 @@ def _quota(flavor: FlavorFacts, outlook: Outlook, gpus: int) -> tuple[float, str
     rate = outlook.drain_gpus_per_s or max(1, flavor.nominal or 1) / HOLD_S
     wait_s = missing / rate
     who = f"{ahead} {flavor.accelerator} ahead" if ahead else f"{headroom} of {gpus} GPUs free"
-    return wait_s, f"{who}, about {duration(wait_s)} at the rate seen"
+    pace = "rate seen" if outlook.drain_gpus_per_s else "usual rate"
+    return wait_s, f"{who}, about {duration(wait_s)} at the {pace}"
 
 
 def _nodes(flavor: FlavorFacts, outlook: Outlook, has_nodes: bool) -> tuple[float, str]:

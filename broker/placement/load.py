@@ -39,15 +39,17 @@ class TeamLoad:
 
 @dataclass(slots=True, kw_only=True)
 class LineSum:
-    """Our gangs at a flavor that do not stand yet: those without quota, their GPUs, and all."""
+    """Our gangs at a flavor that do not stand yet: without quota, and all, with their GPUs."""
 
     in_line: int = 0
     in_line_gpus: int = 0
     waiting: int = 0
+    waiting_gpus: int = 0
 
     def count(self, gang: WaitingGang, sign: int) -> None:
         """Add a gang, or take one out."""
         self.waiting += sign
+        self.waiting_gpus += sign * gang.gpus
         if not gang.is_admitted:
             self.in_line += sign
             self.in_line_gpus += sign * gang.gpus

@@ -7,9 +7,9 @@ choices of one plan together. Read ``plan``.
 
 import heapq
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from broker.model.capacity import Offer
+from broker.model.capacity import Certainty, Offer
 from broker.model.moment import Moment
 from broker.model.run import Purpose, Run, Site
 from broker.placement.assess import assess
@@ -163,10 +163,13 @@ def _look_at(draft: _Draft, run: Run) -> None:
     if purpose is not None:
         choice = _choose(draft, run, assess(view, run, now, None))
         if choice.offer is not None and draft.legs < LEGS_PER_TICK:
+            # What it waits for then is told when the leg is there.
             _add(draft, run, choice.offer, purpose)
+            return
     legs = waiting_legs(run)
     epoch = run.open_epoch
-    if legs and run.ending is None and (epoch is None or epoch.started_s is None):
+    is_waiting = epoch is None or (epoch.started_s is None and epoch.stop is None)
+    if legs and run.ending is None and is_waiting:
         _say(draft, run, say_leg(view, run, legs, now), RESERVE_UNKNOWN_S)
     at_s = successor_at_s(view, run)
     if at_s is not None:
@@ -177,7 +180,8 @@ def _choose(draft: _Draft, run: Run, found: Assessment) -> Chosen:
     return choose(draft.view, draft.tally, run, found.offers, draft.now)
 
 
-def _add(draft: _Draft, run: Run, offer: Offer, purpose: Purpose) -> None:
+def _add(draft: _Draft, run: Run, chosen: Offer, purpose: Purpose) -> None:
+    offer = _delayed(chosen, draft.tally.crowding_s(chosen))
     draft.tally.take(run, offer, draft.now)
     draft.legs += 1
     leg = AddLeg(
@@ -185,6 +189,21 @@ def _add(draft: _Draft, run: Run, offer: Offer, purpose: Purpose) -> None:
     )
     draft.choices.append((run.name, leg))
     draft.looks[run.name] = draft.now.elapsed_s + 5.0
+
+
+def _delayed(offer: Offer, crowding_s: float) -> Offer:
+    """Return the offer as it is once our own gangs have taken the nodes that are free."""
+    foreseen = offer.forecast
+    if crowding_s == 0.0 or foreseen.p50_s is None or foreseen.p90_s is None:
+        return offer
+    later = replace(
+        foreseen,
+        p50_s=foreseen.p50_s + crowding_s,
+        p90_s=foreseen.p90_s + crowding_s,
+        certainty=Certainty.QUOTA_ONLY,
+        basis="free nodes are taken by runs before it; more must come",
+    )
+    return replace(offer, forecast=later)
 
 
 def _say(draft: _Draft, run: Run, wait: SayWait, reserve_s: float) -> None:

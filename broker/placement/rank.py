@@ -12,6 +12,7 @@ import zlib
 from broker.model.capacity import FlavorKey, Forecast, Offer
 from broker.model.run import Run
 from broker.placement.feasible import Question, price_of, remaining_work_s
+from broker.placement.view import View
 from broker.placement.wait import remaining_wait_s
 
 WORK_S = 4 * 3600.0  # where the user expects no duration: a wait is weighed against half a shift
@@ -57,6 +58,17 @@ def spread(run: Run, key: FlavorKey, crowd: int) -> float:
     return 1.0 + (SPREAD_CROWD if crowd >= CROWD else SPREAD_USUAL) * unit
 
 
-def order(run: Run, offers: list[Offer], crowd: int) -> list[Offer]:
-    """Return the offers, best first."""
-    return sorted(offers, key=lambda some: (some.score * spread(run, some.key, crowd), some.key))
+def worth(run: Run, offer: Offer, crowd: int, delay: float) -> float:
+    """Return the score by which a run chooses, ``delay`` (see ``delay_cost``) included."""
+    return offer.score * spread(run, offer.key, crowd) + delay
+
+
+def delay_cost(view: View, run: Run, offer: Offer, delay_s: float) -> float:
+    """Return what a delay in seconds adds to an offer's score, in the score's unit."""
+    if delay_s == 0.0:
+        return 0.0
+    flavor = view.flavors[offer.key]
+    dearest = float(view.dearest.get(flavor.accelerator, 0)) or 1.0
+    work_s = max(60.0, remaining_work_s(run) or WORK_S)
+    haste = CLIMBED_HASTE if run.climbed else 1.0
+    return haste * dearest * offer.gpus * delay_s / work_s

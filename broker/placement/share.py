@@ -9,14 +9,15 @@ it, or it will have ended before the larger one is expected to start.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from broker.model.capacity import FlavorFacts, FlavorKey, Offer
+from broker.model.capacity import Certainty, FlavorFacts, FlavorKey, Offer
 from broker.model.moment import Moment
 from broker.model.reasons import Reason
 from broker.model.run import Run
 from broker.placement.demand import rank_of
-from broker.placement.load import WaitingGang
+from broker.placement.forecast import STARTUP_S
+from broker.placement.load import LineSum, WaitingGang
 from broker.placement.view import View
 
 QUEUE_AHEAD = 2  # gangs beyond the free quota: the next two starts, and no crowd to take back
@@ -62,10 +63,26 @@ class Tally:
         if answer is None:
             return None
         p50_s = offer.forecast.p50_s or 0.0
-        line = self._sum(offer.key)[2]
+        line = self._sum(offer.key).waiting
         return Blocked(
             offer=offer, reason=answer[0], message=answer[1], lasts_s=max(60.0, p50_s) * (1 + line)
         )
+
+    def crowding_s(self, offer: Offer) -> float:
+        """Return the seconds that an offer's free nodes lose to our own gangs on their way there.
+
+        0 while there are enough for all of them; else the gang's own nodes must be brought up.
+        """
+        if offer.forecast.certainty is not Certainty.NODES_FREE:
+            return 0.0
+        waiting_gpus = self._sum(offer.key).waiting_gpus
+        if not waiting_gpus:
+            return 0.0
+        flavor = self._view.flavors[offer.key]
+        free = (flavor.nodes_free or 0) * flavor.accelerators_per_node
+        if offer.gpus <= free - waiting_gpus:
+            return 0.0
+        return flavor.startup_s or STARTUP_S[flavor.capacity_type]
 
     def waiting_gpus(self, team: str) -> int:
         """Return the GPUs of all the team's waiting legs, this plan's included."""
@@ -87,7 +104,8 @@ class Tally:
 
     def _turn(self, run: Run, offer: Offer, now: Moment) -> tuple[Reason, str] | None:
         flavor = self._view.flavors[offer.key]
-        in_line, waiting_gpus, _ = self._sum(offer.key)
+        total = self._sum(offer.key)
+        in_line, waiting_gpus = total.in_line, total.in_line_gpus
         headroom = flavor.headroom
         if headroom is not None and offer.gpus <= headroom - waiting_gpus:
             return self._stock(flavor, offer, now)
@@ -108,7 +126,7 @@ class Tally:
     def _stock(self, flavor: FlavorFacts, offer: Offer, now: Moment) -> tuple[Reason, str] | None:
         """Hold back where nodes do not come: more gangs would bring none."""
         outage_s = self._view.outlook(flavor, now.elapsed_s).outage_s
-        waiting = self._sum(offer.key)[2]
+        waiting = self._sum(offer.key).waiting
         if outage_s is None or waiting < QUEUE_AHEAD:
             return None
         return (
@@ -121,14 +139,15 @@ class Tally:
         rank = rank_of(run)
         return [gang for gang in line if gang.gpus > offer.gpus and gang.rank < rank]
 
-    def _sum(self, key: FlavorKey) -> tuple[int, int, int]:
-        """Return our gangs without quota there, their GPUs, and all that do not stand yet."""
-        taken = self._gangs.get(key, ())
-        held = self._view.load.sums.get(key)
-        if held is None:
-            return len(taken), sum(gang.gpus for gang in taken), len(taken)
-        gpus = held.in_line_gpus + sum(gang.gpus for gang in taken)
-        return held.in_line + len(taken), gpus, held.waiting + len(taken)
+    def _sum(self, key: FlavorKey) -> LineSum:
+        """Return our gangs there that do not stand yet, this plan's included."""
+        held, taken = self._view.load.sums.get(key), self._gangs.get(key)
+        if taken is None:
+            return held or _NOBODY
+        total = LineSum() if held is None else replace(held)
+        for gang in taken:
+            total.count(gang, 1)
+        return total
 
 
 def _passing(
@@ -155,3 +174,6 @@ def _more(run: Run, offer: Offer) -> int:
     else:
         held = [leg.site.gpus for leg in run.live_placements if leg.is_waiting]
     return max(0, offer.gpus - max(held, default=0))
+
+
+_NOBODY = LineSum()

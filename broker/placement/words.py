@@ -21,3 +21,13 @@ def duration(seconds: float) -> str:
 def money(dollars: Decimal) -> str:
     """Return US dollars with cents."""
     return f"${dollars.quantize(Decimal('0.01'))}"
+
+
+def times(number: int) -> str:
+    """Return "once", "twice", "3 times"."""
+    return {1: "once", 2: "twice"}.get(number, f"{number} times")
+
+
+def counted(number: int, noun: str) -> str:
+    """Return a number with its noun, "1 node" or "3 nodes"."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

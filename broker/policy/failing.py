@@ -12,7 +12,7 @@ from broker.model.run import Epoch, Run
 from broker.placement.view import View
 from broker.placement.words import duration
 from broker.policy.facts import EpochFacts
-from broker.policy.verdict import explained_by, is_bad, verdict_at_s
+from broker.policy.verdict import explained_by, is_bad, sentence, verdict_at_s
 
 
 def judge_gang(
@@ -69,7 +69,7 @@ def _broken(view: View, epoch: Epoch, facts: EpochFacts, now: Moment) -> tuple[R
         return ()
     first = min(bad, key=lambda end: end.rank)
     if cause is not None:
-        return (StopEpoch(reason=cause, message=facts.message or f"rank {first.rank} was lost"),)
+        return (StopEpoch(reason=cause, message=facts.message or sentence(epoch, cause)),)
     if first.exit_code is None and first.signal is None:
         return (StopEpoch(reason=Reason.NODE_LOST, message=f"rank {first.rank} vanished"),)
     how = f"signal {first.signal}" if first.signal is not None else f"exit code {first.exit_code}"

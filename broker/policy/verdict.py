@@ -31,7 +31,7 @@ def close(view: View, run: Run, facts: EpochFacts, now: Moment) -> tuple[CloseEp
             ends=facts.ends if has_ends else (),
             found=facts.found,
             cause=cause,
-            message=facts.message if cause is not None else "",
+            message="" if cause is None else facts.message or sentence(epoch, cause),
         ),
     )
 
@@ -54,6 +54,11 @@ def verdict_at_s(view: View, epoch: Epoch, facts: EpochFacts) -> float | None:
     if facts.first_end_s is None:
         return None
     return facts.first_end_s + view.region(epoch.region).policy.patience.verdict_s
+
+
+def sentence(epoch: Epoch, cause: Reason) -> str:
+    """Return what to say of a cause that came without words."""
+    return f"its gang in {epoch.region} was lost: {cause.value.lower().replace('_', ' ')}"
 
 
 def is_infrastructure(cause: Reason) -> bool:

@@ -11,6 +11,7 @@ from broker.model.moment import Moment
 from broker.model.reasons import Reason
 from broker.model.run import Placement, Run
 from broker.model.states import PlacementState
+from broker.placement.assess import assess
 from broker.placement.hedge import waiting_legs
 from broker.placement.patience import ROWS, Remedy, remedy_for, row_for, stuck_at_s
 from broker.placement.view import View
@@ -105,7 +106,8 @@ def _is_given_up(view: View, run: Run, legs: list[Placement], leg: Placement, no
     if remedy is Remedy.MOVE and is_holding:
         return True
     # It stands in line for nothing but time; room for another try is the one reason to leave.
-    return _is_full(view, legs) and leg is _oldest_stuck(legs)
+    is_next = _is_full(view, legs) and leg is _oldest_stuck(legs)
+    return is_next and bool(assess(view, run, now, None).offers)
 
 
 def _is_full(view: View, legs: list[Placement]) -> bool:
