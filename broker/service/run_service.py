@@ -41,7 +41,6 @@ CANCEL_GRACE_S = 60.0
 GRACE_MAX_S = 86_400.0
 LABEL_MAX = 63
 UPLOAD_LIMIT_S = 1_800.0
-REPORT_EVERY_S = 1.0  # reports through the edge that come sooner after the last are not logged
 
 
 class RunService(run_service_pb2_grpc.RunServiceServicer):
@@ -159,10 +158,8 @@ class RunService(run_service_pb2_grpc.RunServiceServicer):
         step = fields.not_negative(request.step, "step")
         loss = fields.finite(request.loss, "loss") if request.HasField("loss") else None
         epoch = _open_epoch(run, request.epoch)
-        last, now = run.progress, self._ports.clock.now()
-        if last is None or (last.step < step and now.since(last.at_s) >= REPORT_EVERY_S):
-            command = RecordProgress(epoch=epoch.id, step=step, loss=loss)
-            await self._ports.log.handle(run.name, command, actor)
+        command = RecordProgress(epoch=epoch.id, step=step, loss=loss)
+        await self._ports.log.handle(run.name, command, actor)
         return run_service_pb2.ReportProgressResponse(draining=epoch.drain is not None)
 
     @unary_within(UPLOAD_LIMIT_S)
