@@ -5,14 +5,42 @@ The rule: a command holds only what its sender knows; everything that follows fr
 """
 
 from dataclasses import dataclass
-from decimal import Decimal
 
+from broker.history.regional_commands import (
+    BeginIncarnation,
+    BrokerCommand,
+    CarrySpend,
+    CordonRegion,
+    DrainRegion,
+    RecordSurvey,
+    RegionCommand,
+    SetCaps,
+    SetPolicy,
+    TeamCommand,
+    UncordonRegion,
+    WaiveRegion,
+)
 from broker.model.checkpoint import Checkpoint, CheckpointRef, EpochId
 from broker.model.intent import Intent, Terms
-from broker.model.policy import RegionPolicy, TeamCaps
 from broker.model.reasons import Reason
 from broker.model.run import Arrival, CloseRule, Purpose, RankEnd, Site
 from broker.model.states import PlacementEnd, PlacementState
+
+# What the small streams take is offered here too: one import serves who sends any command.
+__all__ = [
+    "BeginIncarnation",
+    "BrokerCommand",
+    "CarrySpend",
+    "CordonRegion",
+    "DrainRegion",
+    "RecordSurvey",
+    "RegionCommand",
+    "SetCaps",
+    "SetPolicy",
+    "TeamCommand",
+    "UncordonRegion",
+    "WaiveRegion",
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -344,78 +372,5 @@ RunCommand = (
     | AdoptEpoch
     | SkipEpochs
 )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SetPolicy:
-    """Replace a region's policy."""
-
-    policy: RegionPolicy
-    expected_generation: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CordonRegion:
-    """Send no new placement there."""
-
-    message: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UncordonRegion:
-    """Allow new placements, and end a drain."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DrainRegion:
-    """Cordon, and ask what runs there to leave."""
-
-    message: str
-    grace_s: float
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WaiveRegion:
-    """Let a restored broker go on without having seen the region."""
-
-
-RegionCommand = SetPolicy | CordonRegion | UncordonRegion | DrainRegion | WaiveRegion
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SetCaps:
-    """Replace a team's caps."""
-
-    caps: TeamCaps
-    expected_generation: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CarrySpend:
-    """Keep what ended runs spent, in US dollars, while they leave the log in this transaction."""
-
-    usd: Decimal
-    runs: int
-
-
-TeamCommand = SetCaps | CarrySpend
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BeginIncarnation:
-    """Begin the log's first life, or the next after a restore."""
-
-    incarnation: int
-    is_restored: bool
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RecordSurvey:
-    """A region was read whole after a restore."""
-
-    region: str
-
-
-BrokerCommand = BeginIncarnation | RecordSurvey
 
 Command = RunCommand | RegionCommand | TeamCommand | BrokerCommand

@@ -9,7 +9,9 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import assert_never
 
-from broker.history.commands import (
+from broker.history.events import Recorded
+from broker.history.refusals import Code, IllegalMoveError, Refused
+from broker.history.regional_commands import (
     BeginIncarnation,
     BrokerCommand,
     CarrySpend,
@@ -23,12 +25,11 @@ from broker.history.commands import (
     UncordonRegion,
     WaiveRegion,
 )
-from broker.history.events import (
+from broker.history.regional_events import (
     BrokerEvent,
     CapsSet,
     IncarnationBegan,
     PolicySet,
-    Recorded,
     RegionCordoned,
     RegionDrainBegan,
     RegionEvent,
@@ -38,7 +39,6 @@ from broker.history.events import (
     SpendCarried,
     TeamEvent,
 )
-from broker.history.refusals import Code, IllegalMoveError, Refused
 from broker.model.moment import Moment
 from broker.model.policy import RegionPolicy, TeamCaps
 from broker.model.reasons import Reason
