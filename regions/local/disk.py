@@ -133,6 +133,9 @@ class Disk:
             (self.root / name).unlink(missing_ok=True)
         if not any(self.root.iterdir()):
             self.root.rmdir()
+        if self._lock is not None:
+            self._lock.close()
+            self._lock = None
 
     def _replace(self, path: Path, data: bytes) -> None:
         scratch = path.with_name(f".{path.name}.new")
