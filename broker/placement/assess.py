@@ -1,8 +1,11 @@
 """Every offer and every refusal for a run: feasibility, forecast and score put together.
 
-The rule: what was found for a flavor is kept for its group until the flavor changes or time has
-made it stale, so that a tick judges only what changed.
+The rule: what was found for a place is kept for its group until the place changes or time has made
+it stale, so that a tick judges only what changed. Read ``assess``.
 """
+
+from collections.abc import Iterable
+from itertools import islice
 
 from broker.model.capacity import FlavorKey, Offer, Refusal
 from broker.model.moment import Moment
@@ -10,74 +13,96 @@ from broker.model.run import Run
 from broker.placement.content import content_s
 from broker.placement.feasible import Question, price_of, refuse
 from broker.placement.forecast import forecast
-from broker.placement.group import Assessed, Assessment, Group
+from broker.placement.group import Assessment, Group, Place
 from broker.placement.ladder import reserve_s
 from broker.placement.rank import score
 from broker.placement.view import View
 from broker.placement.wait import remaining_wait_s
 
-REUSE_S = 1.0  # the heads of one tick, and of the next, share one list
-STALE_S = 60.0  # signals fade and waits shrink: a thirtieth of the signals' half-life
+WHOLE_S = 300.0  # a group that nothing touched for so long is judged anew as a whole
+STALE_S = 10.0  # signals fade and waits shrink; a ten-minute wait by a sixtieth
+REFRESHED = 4  # stale places judged again beside the changed ones: all of them come round
 
 
 def assess(view: View, run: Run, now: Moment, group: Group | None) -> Assessment:
     """Judge each flavor with the right kind of accelerator for each hardware option.
 
-    ``group`` None judges the run by itself, and keeps nothing.
+    ``group`` is the one in which the run is first, None judges the run by itself.
     """
-    if group is not None and _is_fresh(view, group, now):
-        return group.found
-    offers: list[Offer] = []
-    refusals: list[Refusal] = []
-    for index, option in enumerate(run.intent.workload.hardware):
-        for key in view.keys_of.get(option.accelerator, ()):
-            found = _known(view, key, index, group, now)
-            if found is None:
-                found = _judge(view, run, key, index, now)
-                _keep(view, group, found, now)
-            if isinstance(found, Offer):
-                offers.append(found)
-            else:
-                refusals.append(found)
-    whole = Assessment(offers=offers, refusals=refusals, reserve_s=reserve_s(run, offers))
-    if group is not None:
-        group.found, group.found_at_s, group.found_pulse = whole, now.elapsed_s, view.pulse
-    return whole
+    if group is None:
+        found = {place: _judge(view, run, place, now) for place in _places(view, run)}
+        return _sorted_out(run, found.values())
+    changed = _changed(view, run, group, now)
+    for place in changed:
+        group.found[place] = _judge(view, run, place, now)
+        # Taken out first, so that the longest-judged stay in front.
+        group.judged_s.pop(place, None)
+        group.judged_s[place] = now.elapsed_s
+    group.pulse, group.layout = view.pulse, view.layout
+    if changed:
+        group.assessment = _sorted_out(run, group.found.values())
+    return group.assessment
 
 
 def mismatches(view: View, run: Run, now: Moment) -> list[Refusal]:
     """Return the refusals of flavors whose accelerator no hardware option takes."""
     accepted = {option.accelerator for option in run.intent.workload.hardware}
     found = (
-        _judge(view, run, key, 0, now)
+        _judge(view, run, (key, 0), now)
         for key, flavor in sorted(view.flavors.items())
         if flavor.accelerator not in accepted
     )
     return [one for one in found if isinstance(one, Refusal)]
 
 
-def _is_fresh(view: View, group: Group, now: Moment) -> bool:
-    at_s = group.found_at_s
-    return at_s is not None and group.found_pulse == view.pulse and now.since(at_s) < REUSE_S
+def _places(view: View, run: Run) -> list[Place]:
+    return [
+        (key, index)
+        for index, option in enumerate(run.intent.workload.hardware)
+        for key in view.keys_of.get(option.accelerator, ())
+    ]
 
 
-def _known(
-    view: View, key: FlavorKey, index: int, group: Group | None, now: Moment
-) -> Offer | Refusal | None:
-    known = None if group is None else group.assessed.get((key, index))
-    if known is None or known.stamp != view.stamps.get(key, 0):
-        return None
-    return known.found if now.since(known.at_s) < STALE_S else None
+def _changed(view: View, run: Run, group: Group, now: Moment) -> list[Place]:
+    """Return the places that must be judged again for a group."""
+    keys = view.touched_since(group.pulse)
+    is_old = group.whole_s is None or now.since(group.whole_s) >= WHOLE_S
+    if keys is None or is_old or group.layout != view.layout:
+        group.found.clear()
+        group.judged_s.clear()
+        group.whole_s = now.elapsed_s
+        return _places(view, run)
+    touched = [place for key in keys for place in _of(view, run, key)]
+    stale = (
+        place
+        for place, at_s in islice(group.judged_s.items(), REFRESHED)
+        if now.since(at_s) >= STALE_S
+    )
+    return list(dict.fromkeys((*touched, *stale)))
 
 
-def _keep(view: View, group: Group | None, found: Offer | Refusal, now: Moment) -> None:
-    if group is not None:
-        group.assessed[found.key, found.hardware_index] = Assessed(
-            stamp=view.stamps.get(found.key, 0), at_s=now.elapsed_s, found=found
-        )
+def _of(view: View, run: Run, key: FlavorKey) -> list[Place]:
+    accelerator = view.flavors[key].accelerator
+    return [
+        (key, index)
+        for index, option in enumerate(run.intent.workload.hardware)
+        if option.accelerator == accelerator
+    ]
 
 
-def _judge(view: View, run: Run, key: FlavorKey, index: int, now: Moment) -> Offer | Refusal:
+def _sorted_out(run: Run, found: Iterable[Offer | Refusal]) -> Assessment:
+    offers: list[Offer] = []
+    refusals: list[Refusal] = []
+    for one in found:
+        if isinstance(one, Offer):
+            offers.append(one)
+        else:
+            refusals.append(one)
+    return Assessment(offers=offers, refusals=refusals, reserve_s=reserve_s(run, offers))
+
+
+def _judge(view: View, run: Run, place: Place, now: Moment) -> Offer | Refusal:
+    key, index = place
     flavor = view.flavors[key]
     question = Question(view=view, run=run, flavor=flavor, option_index=index, now=now)
     refusal = refuse(question)

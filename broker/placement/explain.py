@@ -165,7 +165,9 @@ def _no_place(found: Assessment, blocked: tuple[Blocked, ...]) -> tuple[Reason, 
         return Reason.WAITING_FOR_OFFER, "no cluster with such accelerators has been seen"
     passing = [one for one in found.refusals if one.reason not in NEVER]
     if not passing:
-        kinds = sorted({f"{one.region}: {one.message}" for one in found.refusals})
+        # What the user did not ask for explains nothing, unless there is nothing else.
+        asked = [one for one in found.refusals if one.reason not in _NOT_ASKED]
+        kinds = sorted({f"{one.region}: {one.message}" for one in asked or found.refusals})
         return Reason.NEVER_FITS, "no place can ever take it; " + _list(kinds)
     kinds = sorted({f"{one.region}: {one.message}" for one in passing})
     return Reason.WAITING_FOR_OFFER, "no place takes it now; " + _list(kinds)

@@ -7,14 +7,7 @@ from broker.placement.demand import Demand
 from broker.placement.ladder import RESERVE_UNKNOWN_S
 from broker.placement.line import Line
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Assessed:
-    """What a flavor is to a demand, at a stamp of the flavor and a broker time."""
-
-    stamp: int
-    at_s: float
-    found: Offer | Refusal
+Place = tuple[FlavorKey, int]  # a flavor, and the index of a hardware option
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,18 +20,21 @@ class Assessment:
 
 
 class Group:
-    """Alike runs. ``assessed`` is a cache by flavor and hardware option.
+    """Alike runs, and what each place is to them.
 
-    ``found`` is the whole of it, as of ``found_at_s`` and the view's pulse then.
+    ``found`` is as of the view's ``pulse`` and ``layout`` then; ``judged_s`` says when each place
+    was judged, the longest ago first, and ``whole_s`` when all were (broker seconds).
     """
 
     def __init__(self, demand: Demand) -> None:
         self.demand = demand
         self.line = Line()
-        self.assessed: dict[tuple[FlavorKey, int], Assessed] = {}
-        self.found = Assessment(offers=[], refusals=[], reserve_s=RESERVE_UNKNOWN_S)
-        self.found_at_s: float | None = None
-        self.found_pulse = 0
+        self.found: dict[Place, Offer | Refusal] = {}
+        self.judged_s: dict[Place, float] = {}
+        self.whole_s: float | None = None
+        self.pulse = 0
+        self.layout = 0
+        self.assessment = Assessment(offers=[], refusals=[], reserve_s=RESERVE_UNKNOWN_S)
 
     def could_use(self, flavor: FlavorFacts) -> bool:
         """Return whether the demand's own terms accept a flavor, whatever its state."""

@@ -156,7 +156,7 @@ def _look_at(draft: _Draft, run: Run) -> None:
     group = view.group_of(run.name)
     if group is not None:
         if is_in_line(run):
-            reserve_s = group.found.reserve_s
+            reserve_s = group.assessment.reserve_s
             _say(draft, run, say_turn(run, len(group.line) - 1, reserve_s, now), reserve_s)
         return
     purpose = wanted(view, run, now)
@@ -234,4 +234,4 @@ def site_of(offer: Offer) -> Site:
 
 
 def _reserve_s(group: Group | None) -> float:
-    return RESERVE_UNKNOWN_S if group is None else group.found.reserve_s
+    return RESERVE_UNKNOWN_S if group is None else group.assessment.reserve_s

@@ -26,6 +26,7 @@ from broker.placement.outlook import FORGET_AFTER_S, Outlook, outlook
 from broker.placement.standing import RegionStanding, Resumable
 
 SIGNALS_KEPT = 32  # per flavor: at one a minute half an hour of an outage, and no more memory
+TOUCHES_KEPT = 256  # a group behind by more is judged anew as a whole
 CROWD_WINDOW_S = 120.0
 REFUSED_AGAIN_S = 15.0  # what the log refused once it would refuse again at once
 DUE_PER_TICK = 256
@@ -47,8 +48,10 @@ class View:
         self.load = Load()
         self.dearest: dict[str, Decimal] = {}
         self.keys_of: dict[str, tuple[FlavorKey, ...]] = {}
-        self.stamps: dict[FlavorKey, int] = {}
-        self.pulse = 0  # grows with every stamp
+        self.pulse = 0  # grows with every touch of a flavor
+        self.layout = 0  # grows when flavors come or go
+        self._touched: deque[FlavorKey] = deque(maxlen=TOUCHES_KEPT)
+        self._stamps: dict[FlavorKey, int] = {}
         self.dirty: dict[Group, None] = {}
         self.attention: dict[str, None] = {}
         self.agenda = Agenda()
@@ -158,8 +161,9 @@ class View:
 
     def touch_key(self, key: FlavorKey) -> None:
         """Look again at the groups that a flavor could serve, and judge it anew."""
-        self.stamps[key] = self.stamps.get(key, 0) + 1
         self.pulse += 1
+        self._stamps[key] = self.pulse
+        self._touched.append(key)
         flavor = self.flavors.get(key)
         if flavor is None:
             return
@@ -171,7 +175,7 @@ class View:
 
     def outlook(self, flavor: FlavorFacts, now_s: float) -> Outlook:
         """Return what the signals of a flavor say now."""
-        stamp = self.stamps.get(flavor.key, 0)
+        stamp = self._stamps.get(flavor.key, 0)
         known = self._outlooks.get(flavor.key)
         # A tenth of the shortest look-again time changes no choice.
         if known is not None and known[0] == stamp and now_s - known[1] < 3.0:
@@ -179,6 +183,14 @@ class View:
         fresh = outlook(self._signals.get(flavor.key, ()), flavor.capacity_type, now_s)
         self._outlooks[flavor.key] = (stamp, now_s, fresh)
         return fresh
+
+    def touched_since(self, pulse: int) -> list[FlavorKey] | None:
+        """Return the flavors touched after a pulse, None when that is too long ago to know."""
+        count = self.pulse - pulse
+        if count > len(self._touched):
+            return None
+        recent = (self._touched[-number] for number in range(1, count + 1))
+        return [key for key in dict.fromkeys(recent) if key in self.flavors]
 
     def region(self, region: str) -> RegionStanding:
         """Return a region's standing; the documented defaults when ops set nothing."""
@@ -248,6 +260,7 @@ class View:
         keys: dict[str, list[FlavorKey]] = {}
         for key, flavor in self.flavors.items():
             keys.setdefault(flavor.accelerator, []).append(key)
+        self.layout += 1
         self.keys_of = {accelerator: tuple(sorted(some)) for accelerator, some in keys.items()}
 
     def _raise_dearest(self, flavor: FlavorFacts) -> None:
