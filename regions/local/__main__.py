@@ -11,28 +11,25 @@ import logging
 import os
 import signal
 import sys
-import time
 from pathlib import Path
 
-from regions.local import processes
 from regions.local.config import ConfigError, WorldConfig, load
 from regions.local.daemon import Daemon
 from regions.local.disk import DirectoryInUseError, Disk, StateUnreadableError
 from regions.local.server import BadSocketError, Server
-
-SWEEP_S = 10.0
+from regions.local.sweep import sweep
 
 
 def main(arguments: list[str]) -> int:
     """Run one cluster until it is told to end; returns the exit status."""
     options = _parser().parse_args(arguments)
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
-    if options.sweep:
-        return sweep(options.dir)
-    if options.config is None or options.socket is None:
+    if not options.sweep and None in (options.config, options.socket):
         sys.stderr.write("regions.local: --config and --socket are needed\n")
         return 2
     try:
+        if options.sweep:
+            return 0 if sweep(options.dir) else 1
         config = load(options.config)
         disk = Disk(options.dir)
         disk.claim()
@@ -82,27 +79,6 @@ def _listen(lifeline: int, cut: asyncio.Event) -> None:
     if os.read(lifeline, 4096) == b"":
         asyncio.get_running_loop().remove_reader(lifeline)
         cut.set()
-
-
-def sweep(directory: Path) -> int:
-    """Kill what a cluster that is dead left running, and remove its directory.
-
-    Returns 1 if a daemon still lives there, or if something would not die.
-    """
-    if not directory.is_dir():
-        return 0
-    disk = Disk(directory)
-    try:
-        disk.claim()
-    except DirectoryInUseError as error:
-        sys.stderr.write(f"regions.local: {error}\n")
-        return 1
-    give_up_s = time.monotonic() + SWEEP_S
-    while (found := processes.find(disk.mark)) and time.monotonic() < give_up_s:
-        processes.kill(found)
-        time.sleep(0.02)
-    disk.remove()
-    return 1 if found else 0
 
 
 def _parser() -> argparse.ArgumentParser:

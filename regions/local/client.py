@@ -116,6 +116,12 @@ class LocalCluster:
         silence = await self._ask_what_changed(wait_s=timeout_s)
         return silence is None and before != (self._known.instance, self._known.generation)
 
+    async def ping(self) -> None:
+        """Raise ClusterUnreachableError unless the cluster answers."""
+        silence = await self._ask_what_changed(wait_s=0.0)
+        if silence is not None:
+            raise ClusterUnreachableError(silence)
+
     async def inject(self, fault: Fault) -> Outcome:
         """Let something go wrong in the cluster. Raises ClusterUnreachableError."""
         reply = await self._ask(wire.Inject(fault=fault))
