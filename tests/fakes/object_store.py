@@ -30,21 +30,16 @@ class _Object:
 
 
 class MemoryObjectStore:
-    """A ContentStore in memory.
-
-    `now_s` stamps what is written; `is_reachable` is a partition; `listings` counts those answered.
-    """
+    """A ContentStore in memory. `now_s` stamps what is written; `is_reachable` is a partition."""
 
     def __init__(self) -> None:
         self._objects: dict[str, _Object] = {}
         self._generations = itertools.count(1)
         self.now_s = 0.0
         self.is_reachable = True
-        self.listings = 0
 
     def list(self, prefix: str) -> Listing:
         self._reach(checked_prefix(prefix))
-        self.listings += 1
         entries = [self._entry(name) for name in sorted(self._objects) if name.startswith(prefix)]
         return Listing(entries=tuple(entries), refused=())
 
