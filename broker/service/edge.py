@@ -9,11 +9,14 @@ import asyncio
 import functools
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from typing import Any, NoReturn, Protocol, TypeVar, cast
 
 import grpc.aio
 
+from broker.history.refusals import Code, Refused
 from broker.model.actor import Actor, ActorKind
+from broker.model.reasons import Reason
 from broker.service.errors import code_of, is_ours, metadata_of, status_of
 
 ANSWER_LIMIT_S = 30.0  # a unary call that takes longer waits for something that is broken
@@ -24,6 +27,7 @@ NOBODY = "somebody"
 _S = TypeVar("_S")
 _Q = TypeVar("_Q")
 _R = TypeVar("_R")
+_W = TypeVar("_W", bound="HasStreams")
 _Q_contra = TypeVar("_Q_contra", contravariant=True)
 _log = logging.getLogger(__name__)
 
@@ -36,6 +40,43 @@ class Send(Protocol[_Q_contra]):
     def __call__(self, message: _Q_contra, /) -> Awaitable[None]:
         """Return once the message is on its way."""
         ...
+
+
+class Streams:
+    """The streams that are open, so that a server that stops can end them with a word."""
+
+    def __init__(self) -> None:
+        self._open: set[asyncio.Timeout] = set()
+
+    def end(self) -> None:
+        """End every open stream UNAVAILABLE; the clients come back where they were."""
+        for limit in self._open:
+            limit.reschedule(asyncio.get_running_loop().time())
+
+    @asynccontextmanager
+    async def held(self) -> AsyncIterator[None]:
+        """Keep a stream's block until it ends or ``end`` is called; then raise Refused."""
+        try:
+            async with asyncio.timeout(None) as limit:
+                self._open.add(limit)
+                try:
+                    yield
+                finally:
+                    self._open.discard(limit)
+        except TimeoutError as error:
+            if not limit.expired():
+                raise
+            raise Refused(
+                reason=Reason.SHUTTING_DOWN,
+                message="the server is stopping; come back in a moment",
+                code=Code.UNAVAILABLE,
+            ) from error
+
+
+class HasStreams(Protocol):
+    """A service with streams."""
+
+    streams: Streams
 
 
 def unary(
@@ -64,8 +105,8 @@ def unary_within(
 
 
 def streaming(
-    handler: Callable[[_S, _Q, Actor, Send[_R]], Awaitable[None]],
-) -> Callable[[_S, _Q, Context], AsyncIterator[_R]]:
+    handler: Callable[[_W, _Q, Actor, Send[_R]], Awaitable[None]],
+) -> Callable[[_W, _Q, Context], AsyncIterator[_R]]:
     """Make a handler that answers with a stream. It lasts as long as the client listens.
 
     It is a coroutine that writes, not a generator: cancelled, it unwinds at once and in its own
@@ -73,14 +114,15 @@ def streaming(
     """
 
     @functools.wraps(handler)
-    async def answer(self: _S, request: _Q, context: Context) -> None:
+    async def answer(self: _W, request: _Q, context: Context) -> None:
         try:
-            await handler(self, request, actor_of(context), context.write)
+            async with self.streams.held():
+                await handler(self, request, actor_of(context), context.write)
         except Exception as error:  # noqa: BLE001 - the edge: nothing may leave as it is
             await refuse(context, error, handler.__name__)
 
     # gRPC tells the two forms apart by inspection; the stubs know the generator only.
-    return cast(Callable[[_S, _Q, Context], AsyncIterator[_R]], answer)
+    return cast(Callable[[_W, _Q, Context], AsyncIterator[_R]], answer)
 
 
 async def refuse(context: Context, error: Exception, method: str) -> NoReturn:

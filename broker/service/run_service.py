@@ -27,7 +27,7 @@ from broker.service.bundles import CHUNK_MAX
 from broker.service.convert_intent import terms_of
 from broker.service.convert_offer import estimate_message
 from broker.service.convert_run import checkpoint_message, run_message
-from broker.service.edge import Send, streaming, unary, unary_within
+from broker.service.edge import Send, Streams, streaming, unary, unary_within
 from broker.service.errors import invalid, not_found
 from broker.service.judging import check_terms
 from broker.service.listing import list_checkpoints, list_runs, timeline
@@ -46,8 +46,9 @@ UPLOAD_LIMIT_S = 1_800.0
 class RunService(run_service_pb2_grpc.RunServiceServicer):
     """Runs, their checkpoints and their logs."""
 
-    def __init__(self, ports: Ports) -> None:
+    def __init__(self, ports: Ports, streams: Streams) -> None:
         self._ports = ports
+        self.streams = streams
 
     @unary
     async def SubmitRun(

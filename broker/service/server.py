@@ -13,6 +13,7 @@ from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
 from broker.service.broker_service import BrokerService
+from broker.service.edge import Streams
 from broker.service.local_service import LocalService
 from broker.service.ports import Ports
 from broker.service.region_service import RegionService
@@ -87,10 +88,34 @@ def _is_loopback(host: str) -> bool:
         return False
 
 
-async def build_server(ports: Ports) -> grpc.aio.Server:
+class Server:
+    """The edge as it runs. Made by ``build_server``."""
+
+    def __init__(self, server: grpc.aio.Server, streams: Streams) -> None:
+        self._server = server
+        self._streams = streams
+
+    async def start(self, address: str) -> str:
+        """Begin to serve; return the address, with the port that was taken for port 0.
+
+        Raises AddressRefusedError, or RuntimeError when the address cannot be had.
+        """
+        checked = check_address(address)
+        port = self._server.add_insecure_port(checked)
+        await self._server.start()
+        return checked if checked.startswith("unix:") else f"{checked.rpartition(':')[0]}:{port}"
+
+    async def stop(self, grace_s: float) -> None:
+        """Take no more calls, end the streams, and give the others ``grace_s`` seconds."""
+        self._streams.end()
+        await self._server.stop(grace_s)
+
+
+async def build_server(ports: Ports) -> Server:
     """Return a server with every service, bound to nothing yet."""
+    streams = Streams()
     server = grpc.aio.server(options=_OPTIONS, maximum_concurrent_rpcs=CALLS_AT_ONCE)
-    run_service_pb2_grpc.add_RunServiceServicer_to_server(RunService(ports), server)
+    run_service_pb2_grpc.add_RunServiceServicer_to_server(RunService(ports, streams), server)
     region_service_pb2_grpc.add_RegionServiceServicer_to_server(RegionService(ports), server)
     team_service_pb2_grpc.add_TeamServiceServicer_to_server(TeamService(ports), server)
     local_service_pb2_grpc.add_LocalServiceServicer_to_server(LocalService(ports), server)
@@ -109,7 +134,7 @@ async def build_server(ports: Ports) -> grpc.aio.Server:
     reflection.enable_server_reflection(
         [*names, health.SERVICE_NAME, reflection.SERVICE_NAME], server
     )
-    return server
+    return Server(server, streams)
 
 
 async def _add_health(server: grpc.aio.Server, names: list[str]) -> None:

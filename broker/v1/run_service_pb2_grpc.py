@@ -357,9 +357,8 @@ class RunServiceServicer:
 
         Errors:
         * `INVALID_ARGUMENT`: a field cannot be used, or nothing is to be marked.
-        * `NOT_FOUND`: there is no such run.
-        * `FAILED_PRECONDITION`: the step has no complete checkpoint (CHECKPOINT_NOT_AVAILABLE), or the
-        log's disk is full or read-only.
+        * `NOT_FOUND`: there is no such run, or no complete checkpoint of that step.
+        * `FAILED_PRECONDITION`: the log's disk is full or read-only (LOG_UNWRITABLE). Ask ops.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

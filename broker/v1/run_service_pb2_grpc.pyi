@@ -184,9 +184,8 @@ class RunServiceStub:
 
     Errors:
       * `INVALID_ARGUMENT`: a field cannot be used, or nothing is to be marked.
-      * `NOT_FOUND`: there is no such run.
-      * `FAILED_PRECONDITION`: the step has no complete checkpoint (CHECKPOINT_NOT_AVAILABLE), or the
-        log's disk is full or read-only.
+      * `NOT_FOUND`: there is no such run, or no complete checkpoint of that step.
+      * `FAILED_PRECONDITION`: the log's disk is full or read-only (LOG_UNWRITABLE). Ask ops.
     """
     FetchCheckpoint: _grpc.UnaryStreamMultiCallable[_run_service_pb2.FetchCheckpointRequest, _run_service_pb2.FetchCheckpointResponse]
     """Streams the files of the checkpoint of a step, or says where they are on this machine.
@@ -371,9 +370,8 @@ class RunServiceAsyncStub(RunServiceStub):
 
     Errors:
       * `INVALID_ARGUMENT`: a field cannot be used, or nothing is to be marked.
-      * `NOT_FOUND`: there is no such run.
-      * `FAILED_PRECONDITION`: the step has no complete checkpoint (CHECKPOINT_NOT_AVAILABLE), or the
-        log's disk is full or read-only.
+      * `NOT_FOUND`: there is no such run, or no complete checkpoint of that step.
+      * `FAILED_PRECONDITION`: the log's disk is full or read-only (LOG_UNWRITABLE). Ask ops.
     """
     FetchCheckpoint: _aio.UnaryStreamMultiCallable[_run_service_pb2.FetchCheckpointRequest, _run_service_pb2.FetchCheckpointResponse]  # type: ignore[assignment]
     """Streams the files of the checkpoint of a step, or says where they are on this machine.
@@ -651,9 +649,8 @@ class RunServiceServicer(metaclass=_abc_1.ABCMeta):
 
         Errors:
           * `INVALID_ARGUMENT`: a field cannot be used, or nothing is to be marked.
-          * `NOT_FOUND`: there is no such run.
-          * `FAILED_PRECONDITION`: the step has no complete checkpoint (CHECKPOINT_NOT_AVAILABLE), or the
-            log's disk is full or read-only.
+          * `NOT_FOUND`: there is no such run, or no complete checkpoint of that step.
+          * `FAILED_PRECONDITION`: the log's disk is full or read-only (LOG_UNWRITABLE). Ask ops.
         """
 
     @_abc_1.abstractmethod

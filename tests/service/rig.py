@@ -33,7 +33,7 @@ from broker.placement.view import View
 from broker.runtime.clock import SystemClock
 from broker.service.bundles import BundleFolder
 from broker.service.ports import Ports
-from broker.service.server import build_server, check_address
+from broker.service.server import Server, build_server
 from broker.store.ledger import Ledger, open_ledger, read_mark
 from broker.v1 import (
     broker_service_pb2_grpc,
@@ -116,6 +116,7 @@ class Loops:
 class Rig:
     """One server, its stubs, and the hands of a test behind it."""
 
+    server: Server
     log: Ledger
     loops: Loops
     readings: HandReadings
@@ -175,14 +176,12 @@ async def serving(folder: Path, *, is_threaded: bool = False) -> AsyncIterator[R
         draw=lambda length: f"u{next(numbers):0{length - 1}d}",
     )
     server = await build_server(ports)
-    address = check_address(f"unix:{folder}/s")
-    server.add_insecure_port(address)
-    await server.start()
+    address = await server.start(f"unix:{folder}/s")
     try:
         async with grpc.aio.insecure_channel(address) as channel:
-            yield Rig(log, loops, readings, folder / "bundles", channel)
+            yield Rig(server, log, loops, readings, folder / "bundles", channel)
     finally:
-        await server.stop(None)
+        await server.stop(grace_s=0.0)
         await log.close()
 
 

@@ -1,0 +1,188 @@
+"""Regions, policies, teams, faults and the broker itself, over the wire."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable
+from pathlib import Path
+
+import grpc
+import pytest
+from google.protobuf import duration_pb2
+
+from broker.model import faults
+from broker.model.policy import RegionPolicy
+from broker.model.sightings import Orphan
+from broker.service.convert_region import policy_message, policy_of
+from broker.v1 import (
+    broker_service_pb2,
+    local_service_pb2,
+    region_pb2,
+    region_service_pb2,
+    team_pb2,
+    team_service_pb2,
+)
+from tests.service.rig import Refusal, Rig, refusal_of, serving
+
+INVALID = grpc.StatusCode.INVALID_ARGUMENT
+InjectFault = local_service_pb2.InjectFaultRequest
+
+
+@pytest.fixture
+async def rig(tmp_path: Path) -> AsyncIterator[Rig]:
+    async with serving(tmp_path) as rig:
+        yield rig
+
+
+async def refused(call: Awaitable[object]) -> Refusal:
+    with pytest.raises(grpc.RpcError) as caught:
+        await asyncio.wait_for(call, 10)
+    return refusal_of(caught.value)
+
+
+async def test_regions_show_their_clusters_as_last_seen(rig: Rig) -> None:
+    rig.silence("beta")
+    rig.loops.strangers.append(
+        Orphan(cluster="gamma", object="job/x", message="not in the log", since_wall_s=5.0)
+    )
+    page = await rig.regions.ListRegions(region_service_pb2.ListRegionsRequest(page_size=2))
+    assert [region.name for region in page.regions] == ["regions/alpha", "regions/beta"]
+    assert list(page.unreachable) == ["regions/beta"]
+    flavor = page.regions[0].clusters[0].flavors[0]
+    assert (flavor.flavor, flavor.nodes_free, flavor.price_per_gpu_hour.units) == ("spot", 4, 2)
+    assert flavor.HasField("nominal")
+    assert page.regions[1].clusters[0].HasField("silent_time")
+    request = region_service_pb2.ListRegionsRequest(page_token=page.next_page_token)
+    rest = await rig.regions.ListRegions(request)
+    assert [region.name for region in rest.regions] == ["regions/gamma"]
+    assert rest.regions[0].clusters[0].orphans[0].object == "job/x"
+
+
+async def test_a_region_is_cordoned_drained_and_opened_again(rig: Rig) -> None:
+    name = "regions/alpha"
+    cordoned = await rig.regions.CordonRegion(
+        region_service_pb2.CordonRegionRequest(name=name, message="upgrade")
+    )
+    assert (cordoned.state, cordoned.message) == (region_pb2.REGION_STATE_CORDONED, "upgrade")
+    drained = await rig.regions.DrainRegion(
+        region_service_pb2.DrainRegionRequest(
+            name=name, message="fire", grace_period=duration_pb2.Duration(seconds=5)
+        )
+    )
+    assert (drained.state, drained.message) == (region_pb2.REGION_STATE_DRAINING, "fire")
+    drain = rig.log.region("alpha").drain
+    assert drain is not None
+    assert drain.grace_s == 5.0
+    opened = await rig.regions.UncordonRegion(region_service_pb2.UncordonRegionRequest(name=name))
+    assert opened.state == region_pb2.REGION_STATE_OPEN
+    gone = region_service_pb2.UncordonRegionRequest(name="regions/nowhere")
+    assert (await refused(rig.regions.UncordonRegion(gone))).reason == "NOT_FOUND"
+
+
+async def test_a_policy_is_set_with_its_etag_and_read_back(rig: Rig) -> None:
+    get = region_service_pb2.GetPolicyRequest(name="regions/alpha/policy")
+    policy = await rig.regions.GetPolicy(get)
+    assert (policy.hedge_width, policy.patience.quota.seconds, policy.etag) == (2, 600, "1")
+    policy.hedge_width = 3
+    policy.patience.partial.FromSeconds(7)
+    policy.price_caps.add(capacity_type=3).price_per_gpu_hour.units = 4
+    changed = await rig.regions.SetPolicy(region_service_pb2.SetPolicyRequest(policy=policy))
+    assert (changed.hedge_width, changed.patience.partial.seconds, changed.etag) == (3, 7, "2")
+    assert await rig.regions.GetPolicy(get) == changed
+    policy.weight = 2.0
+    stale = region_service_pb2.SetPolicyRequest(policy=policy)
+    assert (await refused(rig.regions.SetPolicy(stale))).code is grpc.StatusCode.ABORTED
+    policy.weight = float("nan")
+    assert await refused(
+        rig.regions.SetPolicy(region_service_pb2.SetPolicyRequest(policy=policy))
+    ) == Refusal(INVALID, "INVALID_FIELD", ("policy.weight",))
+
+
+def test_a_policy_that_says_nothing_is_the_default_one() -> None:
+    assert policy_of(region_pb2.Policy()) == RegionPolicy()
+
+
+async def test_a_policy_survives_the_wire(rig: Rig) -> None:
+    assert policy_of(policy_message(rig.log.region("alpha"))) == RegionPolicy()
+
+
+async def test_a_teams_caps_are_set_with_their_etag(rig: Rig) -> None:
+    team = await rig.teams.GetTeam(team_service_pb2.GetTeamRequest(name="teams/vision"))
+    assert not team.caps.HasField("running_gpus")
+    request = team_service_pb2.SetTeamCapsRequest(
+        name="teams/vision", caps=team_pb2.TeamCaps(running_gpus=16), etag=team.etag
+    )
+    changed = await rig.teams.SetTeamCaps(request)
+    assert (changed.caps.running_gpus, changed.caps.HasField("gate_gpus")) == (16, False)
+    listed = await rig.teams.ListTeams(team_service_pb2.ListTeamsRequest())
+    assert list(listed.teams) == [changed]
+    request.caps.running_gpus = 17
+    assert (await refused(rig.teams.SetTeamCaps(request))).reason == "ETAG_MISMATCH"
+    request.caps.running_gpus = -1
+    assert (await refused(rig.teams.SetTeamCaps(request))).fields == ("caps.running_gpus",)
+
+
+@pytest.mark.parametrize(
+    ("request_", "fault"),
+    [
+        (
+            InjectFault(stockout=local_service_pb2.Stockout(flavor="spot")),
+            faults.Stockout(flavor="spot"),
+        ),
+        (
+            InjectFault(partial=local_service_pb2.PartialArrival(nodes=5)),
+            faults.PartialArrival(flavor="", nodes=5),
+        ),
+        (
+            InjectFault(
+                preempt=local_service_pb2.Preemption(
+                    flavor="spot", notice=duration_pb2.Duration(seconds=30)
+                )
+            ),
+            faults.Preemption(placement="", flavor="spot", notice_s=30.0),
+        ),
+        (
+            InjectFault(outage=local_service_pb2.Outage(duration=duration_pb2.Duration(seconds=9))),
+            faults.Outage(duration_s=9.0),
+        ),
+        (
+            InjectFault(
+                slow=local_service_pb2.Slowness(delay=duration_pb2.Duration(nanos=500_000_000))
+            ),
+            faults.Slowness(delay_s=0.5),
+        ),
+        (InjectFault(restore=local_service_pb2.Restoration()), faults.Restoration()),
+    ],
+)
+async def test_a_fault_is_passed_on(
+    rig: Rig, request_: local_service_pb2.InjectFaultRequest, fault: faults.Fault
+) -> None:
+    request_.region = "regions/alpha"
+    answer = await rig.local.InjectFault(request_)
+    assert rig.loops.faults == [("alpha", fault)]
+    assert answer.message
+
+
+@pytest.mark.parametrize(
+    ("request_", "field"),
+    [
+        (InjectFault(), "fault"),
+        (InjectFault(preempt=local_service_pb2.Preemption()), "preempt.placement"),
+        (InjectFault(outage=local_service_pb2.Outage()), "outage.duration"),
+        (InjectFault(partial=local_service_pb2.PartialArrival(nodes=-1)), "partial.nodes"),
+    ],
+)
+async def test_a_fault_that_cannot_be_is_refused(
+    rig: Rig, request_: local_service_pb2.InjectFaultRequest, field: str
+) -> None:
+    request_.region = "regions/alpha"
+    assert (await refused(rig.local.InjectFault(request_))).fields == (field,)
+    assert rig.loops.faults == []
+
+
+async def test_the_broker_says_how_it_is_doing(rig: Rig) -> None:
+    await rig.submit()
+    rig.silence("gamma")
+    broker = await rig.broker.GetBroker(broker_service_pb2.GetBrokerRequest())
+    assert (broker.active_runs, list(broker.warnings)) == (1, ["regions/gamma does not answer"])
+    assert broker.HasField("start_time")

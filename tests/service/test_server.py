@@ -1,0 +1,73 @@
+"""Where the server listens, and what stands beside its services."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import grpc
+import grpc.aio
+import pytest
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
+
+from broker.service.server import AddressRefusedError, check_address
+from broker.v1 import run_service_pb2
+from tests.service.rig import DIGITS, refusal_of, serving
+
+
+@pytest.mark.parametrize(
+    ("address", "served"),
+    [
+        ("unix:/run/broker.sock", "unix:/run/broker.sock"),
+        ("unix:///run/broker.sock", "unix:/run/broker.sock"),
+        ("127.0.0.1:8470", "127.0.0.1:8470"),
+        ("127.8.0.1:1", "127.8.0.1:1"),
+        ("localhost:8470", "127.0.0.1:8470"),
+        ("[::1]:8470", "[::1]:8470"),
+    ],
+)
+def test_a_local_address_is_served(address: str, served: str) -> None:
+    assert check_address(address) == served
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "0.0.0.0:8470", "[::]:8470", "10.0.0.5:8470", "broker.example:8470", ":8470", "8470", "",
+        "127.0.0.1", "127.0.0.1:99999", "127.0.0.1:80,0.0.0.0:80", "unix:relative.sock", "unix:",
+        "unix-abstract:broker", "dns:///127.0.0.1:80", "vsock:1:2", "127.0.0.1.example:80",
+        "unix:/" + "x" * 120, "[::ffff:10.0.0.5]:80", "localhost.example:80", "0:80",
+    ],
+)  # fmt: skip
+def test_every_other_address_is_refused(address: str) -> None:
+    with pytest.raises(AddressRefusedError):
+        check_address(address)
+
+
+async def test_health_and_reflection_stand_beside_the_services(tmp_path: Path) -> None:
+    async with serving(tmp_path) as rig:
+        channel: Any = rig.channel  # the stubs of these two know only the plain one
+        health: Any = health_pb2_grpc.HealthStub(channel)
+        answer = await health.Check(health_pb2.HealthCheckRequest(service="broker.v1.RunService"))
+        assert answer.status == health_pb2.HealthCheckResponse.SERVING
+        reflection: Any = reflection_pb2_grpc.ServerReflectionStub(channel)
+        reflected = reflection.ServerReflectionInfo(
+            iter([reflection_pb2.ServerReflectionRequest(list_services="")])
+        )
+        listed = [
+            {service.name for service in one.list_services_response.service}
+            async for one in reflected
+        ]
+        assert {"broker.v1.RunService", "broker.v1.LocalService"} <= listed[0]
+
+
+async def test_a_message_that_is_too_large_is_refused_and_the_server_lives(tmp_path: Path) -> None:
+    async with serving(tmp_path) as rig:
+        request = run_service_pb2.CancelRunRequest(name=DIGITS, message="x" * 5_000_000)
+        with pytest.raises(grpc.aio.AioRpcError) as caught:
+            await rig.runs.CancelRun(request)
+        assert caught.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
+        with pytest.raises(grpc.aio.AioRpcError) as again:
+            await rig.runs.GetRun(run_service_pb2.GetRunRequest(name=DIGITS))
+        assert refusal_of(again.value).reason == "NOT_FOUND"
