@@ -14,7 +14,6 @@ import msgspec
 from msgspec import Meta, Struct
 
 MAX_CONFIG_BYTES = 1 << 20
-Name = Annotated[str, Meta(pattern=r"^[a-z]([a-z0-9-]{0,38}[a-z0-9])?\Z")]
 Pause = Annotated[float, Meta(ge=0.05, le=3600)]
 Days = Annotated[float, Meta(ge=0.01, le=36_500)]
 Bytes = Annotated[int, Meta(ge=1024, le=1 << 40)]
@@ -66,15 +65,11 @@ class Loops(_Section, frozen=True, kw_only=True):
 
 
 class Cluster(_Section, frozen=True, kw_only=True):
-    """One cluster that runs may go to."""
+    """One cluster that runs may go to. Its name, its region and its store are in ``world``."""
 
-    name: Name
-    region: Name
     kind: Literal["local"] = "local"
-    config: str
     directory: str
-    socket: str
-    store: str
+    world: str
 
 
 class Config(_Section, frozen=True, kw_only=True):
@@ -89,13 +84,13 @@ class Config(_Section, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         """Refuse what contradicts itself. Raises ValueError, which decoding reports."""
-        names = [cluster.name for cluster in self.clusters]
-        if len(set(names)) != len(names):
-            raise ValueError("a cluster is named twice")
-        for cluster in self.clusters:
-            for what in ("config", "directory", "socket", "store"):
+        directories = [cluster.directory for cluster in self.clusters]
+        if len(set(directories)) != len(directories):
+            raise ValueError("two clusters have one directory")
+        for number, cluster in enumerate(self.clusters):
+            for what in ("directory", "world"):
                 if not Path(getattr(cluster, what)).is_absolute():
-                    raise ValueError(f"{what} of cluster {cluster.name} is not an absolute path")
+                    raise ValueError(f"clusters[{number}].{what} is not an absolute path")
 
 
 FIELDS: dict[str, str] = {
@@ -112,13 +107,9 @@ FIELDS: dict[str, str] = {
     "loops.converge_s": "Seconds between two comparisons of what should be with what is.",
     "loops.replicate_s": "Seconds between two looks at checkpoints and their copies.",
     "loops.reap_s": "Seconds between two looks for what is over or unknown.",
-    "clusters[].name": "The cluster's name: lower-case letters, digits and '-'.",
-    "clusters[].region": "The region it stands in.",
     "clusters[].kind": "local: an embedded cluster on this machine.",
-    "clusters[].config": "The embedded cluster's own configuration file.",
     "clusters[].directory": "Where the embedded cluster keeps its state.",
-    "clusters[].socket": "The Unix socket it answers at.",
-    "clusters[].store": "The directory that is the region's store.",
+    "clusters[].world": "Its own file: its name, region, store, queues and flavors.",
 }
 
 
