@@ -7,7 +7,7 @@ or from the log itself. Made by ``open_ledger`` on the event loop that uses it.
 import asyncio
 import json
 import threading
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
 from contextlib import ExitStack
 from dataclasses import asdict
 from functools import partial
@@ -145,7 +145,7 @@ class Ledger:
             lambda database: log.read_stream(database, stream, after_version, limit)
         )
 
-    async def follow(self, stream: str, after_version: int) -> AsyncIterator[Recorded]:
+    async def follow(self, stream: str, after_version: int) -> AsyncGenerator[Recorded, None]:
         """Yield every event of a stream after a version, each once and in order, for ever."""
         with self.feed.watch(stream) as bell:
             while True:
@@ -156,7 +156,7 @@ class Ledger:
                 if len(page) < PAGE:
                     await bell.wait()
 
-    async def follow_all(self, after_position: int) -> AsyncIterator[Recorded]:
+    async def follow_all(self, after_position: int) -> AsyncGenerator[Recorded, None]:
         """Yield every event after a position, each once and in the log's order, for ever."""
         changes = self.feed.subscribe()
         try:

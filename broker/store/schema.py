@@ -48,10 +48,10 @@ create table if not exists runs (
     reason text not null,
     is_settled integer not null,
     created_wall_s real not null,
-    settled_wall_s real
+    settled_s real
 ) without rowid;
 create index if not exists runs_unsettled on runs (name) where is_settled = 0;
-create index if not exists runs_settled on runs (settled_wall_s) where is_settled = 1;
+create index if not exists runs_settled on runs (settled_s) where is_settled = 1;
 create index if not exists runs_by_team on runs (team, created_wall_s, name);
 create index if not exists runs_by_age on runs (created_wall_s, name);
 create table if not exists run_labels (
@@ -75,16 +75,17 @@ create table if not exists team_spent (
 ) without rowid;
 """
 
-VIEW_TABLES = (
-    "streams",
-    "snapshots",
-    "runs",
-    "run_labels",
-    "run_regions",
-    "requests",
-    "gate_time",
-    "team_spent",
-)
+# Each view's table, and how many of its first columns are its key.
+VIEW_KEYS = {
+    "streams": 1,
+    "snapshots": 1,
+    "runs": 1,
+    "run_labels": 2,
+    "run_regions": 2,
+    "requests": 2,
+    "gate_time": 2,
+    "team_spent": 1,
+}
 
 
 def open_database(path: Path, *, is_read_only: bool = False) -> sqlite_utils.Database:
@@ -127,6 +128,12 @@ def write_meta(database: sqlite_utils.Database, key: str, value: str) -> None:
 def create_views(database: sqlite_utils.Database) -> None:
     """Make the view tables where they are missing."""
     _execute_each(database, VIEWS)
+
+
+def drop_views(database: sqlite_utils.Database) -> None:
+    """Remove the view tables, whatever shape they have."""
+    for table in VIEW_KEYS:
+        database.conn.execute(f"drop table if exists {table}")
 
 
 def _connect(path: Path, *, is_read_only: bool) -> sqlite3.Connection:

@@ -6,7 +6,7 @@ Read ``account`` first.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from decimal import Decimal
 
 from broker.history.billing import gate_gpus, running_gpus
@@ -55,11 +55,6 @@ def account(holding: Holding, before: Run | None, after: Run | None, at: Moment)
     )
 
 
-def carry(holding: Holding, usd: Decimal) -> Holding:
-    """Return a team's sums with money, in US dollars, of runs that are no longer in the log."""
-    return replace(holding, spent=holding.spent + usd)
-
-
 def standing(holding: Holding, caps: TeamCaps, now: Moment) -> TeamStanding:
     """Return what the team holds at this moment, in the form that decisions read."""
     live_s = sum(gpus * now.since(since_s) for gpus, since_s in holding.at_gate.values())
@@ -75,6 +70,14 @@ def standing(holding: Holding, caps: TeamCaps, now: Moment) -> TeamStanding:
 def day_of(moment: Moment) -> int:
     """Return the day since 1970, UTC."""
     return int(moment.wall_s // DAY_S)
+
+
+def gate_ms_of(run: Run | None) -> int:
+    """Return the GPU-milliseconds that a run's gangs stood at gates which they have left."""
+    if run is None:
+        return 0
+    live_s = sum(p.phases.at_gate * p.site.gpus for p in run.live_placements)
+    return round((run.gpu_seconds.at_gate + live_s) * 1000)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,18 +104,16 @@ def _has_changed(before: Run | None, after: Run | None) -> bool:
 def _share(run: Run | None) -> _Share:
     if run is None or not run.placements:
         return _NOTHING
-    live = run.live_placements
-    closed_s = run.gpu_seconds.at_gate + sum(p.phases.at_gate * p.site.gpus for p in live)
     return _Share(
         running_gpus=running_gpus(run),
         gate_gpus=gate_gpus(run),
         spent=run.spent,
         at_gate={
             f"{run.uid}/{p.id}": (p.site.gpus, p.entered_s)
-            for p in live
+            for p in run.live_placements
             if p.state is PlacementState.AT_GATE
         },
-        gate_ms=round(closed_s * 1000),
+        gate_ms=gate_ms_of(run),
     )
 
 

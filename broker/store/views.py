@@ -17,9 +17,9 @@ from broker.store.standing import Holding
 
 _RUN = (
     "insert into runs (name, team, owner, state, reason, is_settled, created_wall_s,"
-    " settled_wall_s) values (?, ?, ?, ?, ?, ?, ?, ?)"
+    " settled_s) values (?, ?, ?, ?, ?, ?, ?, ?)"
     " on conflict (name) do update set state = excluded.state, reason = excluded.reason,"
-    " is_settled = excluded.is_settled, settled_wall_s = excluded.settled_wall_s"
+    " is_settled = excluded.is_settled, settled_s = excluded.settled_s"
 )
 RunRow = tuple[str, str, str, str, str, int, float, float | None]
 
@@ -54,11 +54,26 @@ def write_changes(
     )
     many(
         "insert or ignore into run_regions values (?, ?)",
-        [(run.name, region) for was, run in pairs for region in _new_regions(was, run)],
+        [(run.name, region) for was, run in pairs for region in new_regions(was, run)],
     )
     many(
         "insert or replace into snapshots values (?, ?, ?)",
         [(run.name, run.stream_version, encode_run(run)) for run in snapshots],
+    )
+
+
+def new_regions(before: Run | None, after: Run) -> set[str]:
+    """Return the regions of the placements that a change of a run added."""
+    if before is not None and before.placements is after.placements:
+        return set()
+    known = before.placements if before is not None else {}
+    return {p.site.region for p in after.placements.values() if p.id not in known}
+
+
+def write_regions(database: sqlite_utils.Database, name: str, regions: Iterable[str]) -> None:
+    """Write in which regions a run was placed."""
+    database.conn.executemany(
+        "insert or ignore into run_regions values (?, ?)", [(name, region) for region in regions]
     )
 
 
@@ -72,14 +87,25 @@ def write_holdings(
     for team, has in after.items():
         was = before.get(team, nothing)
         if has.spent != was.spent:
-            database.conn.execute(
-                "insert or replace into team_spent values (?, ?)", (team, str(has.spent))
-            )
+            write_spent(database, team, has.spent)
         for day, gpu_ms in has.gate_ms.items():
-            if was.gate_ms.get(day) != gpu_ms:
-                database.conn.execute(
-                    "insert or replace into gate_time values (?, ?, ?)", (team, day, gpu_ms)
-                )
+            added = gpu_ms - was.gate_ms.get(day, 0)
+            if added:
+                add_gate_time(database, team, day, added)
+
+
+def add_gate_time(database: sqlite_utils.Database, team: str, day: int, gpu_ms: int) -> None:
+    """Add GPU-milliseconds at gates to a team's day."""
+    database.conn.execute(
+        "insert into gate_time values (?, ?, ?) on conflict (team, day) do update set"
+        " gpu_ms = gpu_ms + excluded.gpu_ms",
+        (team, day, gpu_ms),
+    )
+
+
+def write_spent(database: sqlite_utils.Database, team: str, usd: Decimal) -> None:
+    """Write what a team's runs have cost, in US dollars."""
+    database.conn.execute("insert or replace into team_spent values (?, ?)", (team, str(usd)))
 
 
 def remove_runs(database: sqlite_utils.Database, runs: Iterable[Run]) -> None:
@@ -132,12 +158,5 @@ def _row(run: Run) -> RunRow:
         run.why.reason.value,
         int(settled),
         run.created.wall_s,
-        run.updated.wall_s if settled else None,
+        run.updated.elapsed_s if settled else None,
     )
-
-
-def _new_regions(before: Run | None, after: Run) -> set[str]:
-    if before is not None and before.placements is after.placements:
-        return set()
-    known = before.placements if before is not None else {}
-    return {p.site.region for p in after.placements.values() if p.id not in known}

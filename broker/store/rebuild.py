@@ -1,0 +1,203 @@
+"""The views made anew from the events, and the proof that what stands there is the same.
+
+The rule: whatever is not in ``events`` or ``meta`` can be lost. Both directions fold one stream
+at a time, so that memory does not grow with the log. Read ``prove`` first.
+"""
+
+import sqlite3
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass
+from decimal import Decimal
+from itertools import groupby, islice
+from pathlib import Path
+from typing import Any
+
+import sqlite_utils
+
+from broker.history.codec import decode_run
+from broker.history.events import Recorded
+from broker.history.refusals import HistoryError
+from broker.history.regional import TeamState
+from broker.model.run import Run
+from broker.store import log, views
+from broker.store.errors import LogDamagedError
+from broker.store.lock import hold
+from broker.store.picture import State, is_settled
+from broker.store.schema import VIEW_KEYS, create_views, drop_views, open_database
+from broker.store.standing import DAY_S, DAYS_KEPT, day_of, gate_ms_of
+from broker.store.streams import fold
+
+DIFFERENCES_MAX = 100  # more say nothing more
+Row = tuple[Any, ...]  # of any table; keys are text and whole numbers
+_BY_STREAM = "from events e order by e.stream, e.stream_version"
+
+
+def rebuild(path: Path) -> int:
+    """Make all views of a log anew from its events; return how many streams it has.
+
+    Nobody may have the log open. One transaction: a kill leaves the old views. Raises
+    LogInUseError, LogUnwritableError, or LogDamagedError when the events do not hold together.
+    """
+    lock = hold(path)
+    try:
+        database = open_database(path)
+        try:
+            with database.atomic():
+                drop_views(database)
+                create_views(database)
+                count = _fold_all(database, database, None)
+        finally:
+            database.close()
+    finally:
+        lock.release()
+    return count
+
+
+def prove(path: Path) -> tuple[str, ...]:
+    """Return a sentence for each difference between the views and what the events make of them.
+
+    At most 100 of them; empty is the proof. Reads one state of the log, also while it is in use.
+    """
+    database = open_database(path, is_read_only=True)
+    # No name: a database of its own on the disk that goes with its connection.
+    expected = sqlite_utils.Database(sqlite3.connect("", isolation_level=None))
+    try:
+        database.conn.execute("begin")
+        create_views(expected)
+        expected.conn.execute("begin")
+        kept: dict[str, int] = dict(
+            database.conn.execute("select stream, stream_version from snapshots").fetchall()
+        )
+        _fold_all(database, expected, kept)
+        differences = _differences(database, expected)
+        return tuple(islice(differences, DIFFERENCES_MAX))
+    except (LogDamagedError, HistoryError, sqlite3.DatabaseError) as error:
+        return (f"the proof ended early: {error}",)
+    finally:
+        expected.close()
+        database.close()
+
+
+def _fold_all(
+    events: sqlite_utils.Database, target: sqlite_utils.Database, kept: dict[str, int] | None
+) -> int:
+    """Write the views that the events make; return how many streams there are.
+
+    ``kept`` are the versions at which live runs have snapshots; None gives each one, as of now.
+    """
+    spent: dict[str, Decimal] = defaultdict(Decimal)
+    gate_ms: dict[tuple[str, int], int] = defaultdict(int)
+    count = 0
+    by_stream = groupby(log.read_where(events, _BY_STREAM), key=lambda one: one.stream)
+    for stream, recorded in by_stream:
+        count += 1
+        states = _fold_stream(recorded, None if kept is None else kept.get(stream, 0))
+        state = states.last
+        views.write_changes(
+            target, {stream: None}, {stream: state}, [states.kept] if states.kept else []
+        )
+        views.write_regions(target, stream, states.regions)
+        for key, ms in states.gate_ms.items():
+            gate_ms[key] += ms
+        match state:
+            case Run():
+                spent[state.intent.team] += state.spent
+            case TeamState():
+                spent[state.id] += state.carried_usd
+    for team, usd in spent.items():
+        if usd:
+            views.write_spent(target, team, usd)
+    for (team, day), ms in gate_ms.items():
+        if ms:
+            views.add_gate_time(target, team, day, ms)
+    return count
+
+
+@dataclass(slots=True)
+class _Folded:
+    """What one stream came to, and what it was on its way."""
+
+    last: State
+    kept: Run | None
+    regions: set[str]
+    gate_ms: dict[tuple[str, int], int]
+
+
+def _fold_stream(recorded: Iterator[Recorded], kept_version: int | None) -> _Folded:
+    state: State | None = None
+    kept: Run | None = None
+    regions: set[str] = set()
+    gate_ms: dict[tuple[str, int], int] = defaultdict(int)
+    for one in recorded:
+        before, state = state, _fold_one(state, one)
+        if isinstance(state, Run):
+            was = before if isinstance(before, Run) else None
+            regions |= views.new_regions(was, state)
+            gate_ms[(state.intent.team, day_of(one.at))] += gate_ms_of(state) - gate_ms_of(was)
+            if state.stream_version == kept_version:
+                kept = state
+    assert state is not None, "a group has a member"
+    if isinstance(state, Run) and (kept_version is None or is_settled(state)):
+        kept = state
+    return _Folded(last=state, kept=kept, regions=regions, gate_ms=gate_ms)
+
+
+def _fold_one(state: State | None, recorded: Recorded) -> State:
+    try:
+        return fold(state, recorded)
+    except HistoryError as error:
+        raise LogDamagedError(
+            f"event {recorded.position} of the log cannot be: {error}; restore a backup"
+        ) from error
+
+
+def _differences(is_there: sqlite_utils.Database, made: sqlite_utils.Database) -> Iterator[str]:
+    since_day = _last_day(is_there) - DAYS_KEPT + 1
+    for table, columns in VIEW_KEYS.items():
+        yield from _compare(
+            table, columns, _rows(is_there, table, since_day), _rows(made, table, since_day)
+        )
+
+
+def _rows(database: sqlite_utils.Database, table: str, since_day: int) -> Iterator[Row]:
+    key = ", ".join(str(number + 1) for number in range(VIEW_KEYS[table]))
+    for row in database.conn.execute(f"select * from {table} order by {key}"):  # noqa: S608
+        match table:
+            case "snapshots":
+                # Compared by what it says: its bytes may be those of an older release.
+                yield (row[0], row[1], decode_run(row[2]))
+            case "gate_time" if row[1] < since_day:
+                continue  # retention may have removed it
+            case _:
+                yield row
+
+
+def _compare(
+    table: str,
+    columns: int,
+    is_there: Iterator[Row],
+    made: Iterator[Row],
+) -> Iterator[str]:
+    """Merge two lists of rows, both ordered by their first ``columns``."""
+    left, right = next(is_there, None), next(made, None)
+    while left is not None or right is not None:
+        left_key = left and left[:columns]
+        right_key = right and right[:columns]
+        if right_key is None or (left_key is not None and left_key < right_key):
+            yield f"{table}: {left_key} follows from no event"
+            left = next(is_there, None)
+        elif left_key is None or right_key < left_key:
+            yield f"{table}: {right_key} is missing"
+            right = next(made, None)
+        else:
+            if left != right:
+                yield f"{table}: {left_key} is {left}, and the events make it {right}"
+            left, right = next(is_there, None), next(made, None)
+
+
+def _last_day(database: sqlite_utils.Database) -> int:
+    row = database.conn.execute(
+        "select at_wall_s from events order by position desc limit 1"
+    ).fetchone()
+    return 0 if row is None else int(row[0] // DAY_S)
