@@ -70,25 +70,33 @@ class Adopted:
     seals: Tuple[Seal, ...]
 
 
+def top_number(last_number: int, stores: Tuple[StoreSeen, ...], margin: int) -> int:
+    """Return the highest epoch number to revoke: some above every trace of a lost history.
+
+    To be taken once, from the first complete look: what the revocations leave behind are traces
+    too, and a top that moved with them would never be reached.
+    """
+    return max([last_number, *(n for store in stores for n in _numbers(store))]) + margin
+
+
 def adopt(
     last_number: int,
+    top: int,
     own_seals: Iterable[Seal],
     stores: Tuple[StoreSeen, ...],
     unseen: FrozenSet[str],
-    margin: int = DEFAULT_MARGIN,
 ) -> Union[NotSeen, Revocations, Adopted]:
     """Join a restored log of one run, which ends at epoch ``last_number``, with the stores (R1).
 
-    ``unseen`` names clusters and stores that have not been seen and that nobody waived by name.
-    Without this rule the broker would start the number after its log's last, while a gang that the
-    lost part of the log granted trains, or stands at its gate with that grant on its way.
+    ``top`` is from ``top_number``. ``unseen`` names clusters and stores that have not been seen and
+    that nobody waived by name. Ask again after each answer but the last. Without this rule the
+    broker would start the number after its log's last, while a gang that the lost part of the log
+    granted trains, or stands at its gate with that grant on its way.
     """
     garbled = {f"{store.region} epoch {n}" for store in stores for n in _garbled(store)}
     if unseen or garbled:
         # A region that does not answer may hold a running gang. To wait is safe.
         return NotSeen(tuple(sorted(unseen | garbled)))
-    highest = max([last_number, *(n for store in stores for n in _numbers(store))])
-    top = highest + margin
     # By number, because the nonce of a grant that is still on its way cannot be known.
     targets = tuple(
         (store.region, number)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from tests.model.laws import broken_law
 from tests.model.moves import moves
 from tests.model.rules import Rules
-from tests.model.world import Bounds, World, start
+from tests.model.world import Bounds, World, compacted, start
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,31 +36,72 @@ class Outcome:
 def explore(bounds: Bounds, rules: Rules, most: int | None = None) -> Outcome:
     """Search until a law is broken, or until there is nothing left. ``most`` bounds the states
     visited, for a first look; None is exhaustive."""
-    first = start(bounds)
-    came_from: dict[World, tuple[World, str] | None] = {first: None}
+    search = _Search()
+    first = search.canonical(start(bounds), None)
+    came_from: dict[_Key, _Key | None] = {_key(first): None}
     queue = deque([first])
     count = 0
     while queue:
         world = queue.popleft()
         for label, after in moves(world, bounds, rules):
             count += 1
-            law = broken_law(world, after)
+            known = search.canonical(compacted(after, bounds), world)
+            law = broken_law(world, label, after)
+            key = _key(known)
             if law is not None:
-                trace = (*_way(came_from, world), label)
+                came_from.setdefault(key, _key(world))
+                trace = _way(bounds, rules, search, came_from, key)
                 found = Violation(law=law, trace=trace)
                 return Outcome(states=len(came_from), moves=count, violation=found)
-            if after not in came_from:
-                came_from[after] = (world, label)
-                queue.append(after)
+            if key not in came_from:
+                came_from[key] = _key(world)
+                queue.append(known)
         if most is not None and len(came_from) > most:
             break
     return Outcome(states=len(came_from), moves=count, violation=None)
 
 
-def _way(came_from: dict[World, tuple[World, str] | None], world: World) -> tuple[str, ...]:
+_Key = tuple[int, ...]
+
+
+class _Search:
+    """Keeps one object for each part of a state, so that parts compare by identity: a state's key
+    is a few integers, and only the parts that a move changed are hashed."""
+
+    def __init__(self) -> None:
+        self._parts: dict[object, object] = {}
+
+    def canonical(self, world: World, before: World | None) -> World:
+        """Return the state with each of its parts replaced by the one kept object equal to it."""
+        keep = self._parts.setdefault
+        if before is None:
+            return World(*(keep((i, part), part) for i, part in enumerate(world)))
+        return World(
+            *(
+                part if part is old else keep((i, part), part)
+                for i, (part, old) in enumerate(zip(world, before, strict=True))
+            )
+        )
+
+
+def _key(world: World) -> _Key:
+    return tuple(map(id, world))
+
+
+def _way(
+    bounds: Bounds, rules: Rules, search: _Search, came_from: dict[_Key, _Key | None], last: _Key
+) -> tuple[str, ...]:
+    """Walk the way again from the start, this time with its sentences."""
+    keys = [last]
+    while (step := came_from[keys[-1]]) is not None:
+        keys.append(step)
     labels = []
-    step = came_from[world]
-    while step is not None:
-        labels.append(step[1])
-        step = came_from[step[0]]
-    return tuple(reversed(labels))
+    world = search.canonical(start(bounds), None)
+    for key in reversed(keys[:-1]):
+        for label, after in moves(world, bounds, rules):
+            known = search.canonical(compacted(after, bounds), world)
+            if _key(known) == key:
+                labels.append(label)
+                world = known
+                break
+    return tuple(labels)

@@ -5,15 +5,14 @@ at what it forgot, and not at what it believes. Read ``broken_law`` first.
 """
 
 from regions.launcher.layout import EpochId, Started
-from regions.launcher.rules import How
-from tests.model.world import TRAINING, Closed, Granted, Joined, World, fold
+from tests.model.world import OVER, TRAINING, Closed, Granted, Joined, World, fold
 
 
-def broken_law(before: World, after: World) -> str | None:
+def broken_law(before: World, label: str, after: World) -> str | None:
     """Return the sentence of the first law that a move breaks, or None."""
     if after.gangs != before.gangs:
         found = _two_train(after) or _started_after_fence(before, after)
-        found = found or _killed_live(before, after)
+        found = found or _killed_live(before, label, after)
         if found:
             return found
     if after.owners != before.owners or after.log != before.log:
@@ -25,27 +24,12 @@ def broken_law(before: World, after: World) -> str | None:
     return None
 
 
-def _unproven(world: World) -> frozenset[EpochId]:
-    """Epochs that some life of the broker closed without proof, by (d)."""
-    return frozenset(
-        event.epoch
-        for event in (*world.log, *world.lost)
-        if isinstance(event, Closed) and event.how is How.UNREACHABLE
-    )
-
-
 def _ever_closed(world: World) -> frozenset[EpochId]:
-    closed: set[EpochId] = set()
-    for event in (*world.log, *world.lost):
-        if isinstance(event, Closed):
-            closed.add(event.epoch)
-        elif isinstance(event, Joined):
-            closed |= event.closed
-    return frozenset(closed)
+    return frozenset(epoch for epoch, _ in world.closed)
 
 
 def _two_train(world: World) -> str | None:
-    unproven = _unproven(world)
+    unproven = {epoch for epoch, is_proven in world.closed if not is_proven}
     gangs = [
         (gang.placement, gang.generation)
         for gang in world.gangs
@@ -56,13 +40,11 @@ def _two_train(world: World) -> str | None:
 
 def _two_count(world: World) -> str | None:
     closed = _ever_closed(world)
-    by_name = {(event.epoch.nonce, f"p{event.placement}", event.epoch.number): event.epoch
-               for event in (*world.log, *world.lost) if isinstance(event, Granted)}
     counting = []
     for (_, name), owner in world.owners:
         if isinstance(owner, Started):
-            number = name if isinstance(name, int) else name[0]  # type: ignore[index]
-            epoch = by_name[(owner.grant_nonce, owner.placement, number)]
+            number = name if isinstance(name, int) else name[0]
+            epoch = EpochId(number=number, nonce=owner.grant_nonce)
             if epoch not in closed:
                 counting.append(epoch)
     return f"two epochs count at once: {counting}" if len(counting) > 1 else None
@@ -85,8 +67,8 @@ def _started_after_fence(before: World, after: World) -> str | None:
     return None
 
 
-def _killed_live(before: World, after: World) -> str | None:
-    if after.spent != before.spent:
+def _killed_live(before: World, label: str, after: World) -> str | None:
+    if after.spent != before.spent or "withdraws" not in label:
         return None
     closed = _ever_closed(before)
     was = {(g.placement, g.generation): g for g in before.gangs}
@@ -94,7 +76,9 @@ def _killed_live(before: World, after: World) -> str | None:
         former = was.get((gang.placement, gang.generation))
         if former is None or former.ranks == gang.ranks:
             continue
-        lost = sum(o == TRAINING and n == "gone" for o, n in zip(former.ranks, gang.ranks, strict=True))
+        lost = sum(
+            o == TRAINING and n == OVER for o, n in zip(former.ranks, gang.ranks, strict=True)
+        )
         if lost and not former.is_deaf and after.grants[gang.placement] not in closed:
             return "a withdrawal kills a gang that counts"
     return None
@@ -118,10 +102,13 @@ def _bad_event(before: World, after: World) -> str | None:
 
 def _other_seal(world: World, joined: Joined) -> str | None:
     taken = {seal.epoch: seal for seal in joined.seals}
-    started = {(owner.placement, owner.grant_nonce)
-               for _, owner in world.owners if isinstance(owner, Started)}
-    for event in (*world.log, *world.lost):
-        if not isinstance(event, Granted) or world.grants[event.placement] != event.epoch:
+    started = {
+        (owner.placement, owner.grant_nonce)
+        for _, owner in world.owners
+        if isinstance(owner, Started)
+    }
+    for event in world.granted:
+        if world.grants[event.placement] != event.epoch:
             continue
         if (f"p{event.placement}", event.epoch.nonce) not in started:
             continue

@@ -25,8 +25,6 @@ from regions.launcher.rules import Evidence, GateWatch, Owner, Sighting, Standin
 from tests.model.rules import Rules, sorted_steps
 from tests.model.world import (
     AT_GATE,
-    ENDED,
-    GONE,
     OVER,
     PREPARING,
     RANKS,
@@ -41,7 +39,7 @@ from tests.model.world import (
     Status,
     World,
     fold,
-    granted_events,
+    logged,
     nonce_of,
 )
 
@@ -58,9 +56,9 @@ def moves(world: World, bounds: Bounds, rules: Rules) -> Iterator[Move]:
     for index, gang in enumerate(world.gangs):
         for rank in RANKS:
             yield from _process(world, bounds, rules, owners, index, gang, rank)
-        yield from _gang(world, bounds, index, gang)
+        yield from _gang(world, bounds, rules, index, gang)
     yield from _network(world, bounds, owners)
-    if world.is_joined:
+    if world.joining is None:
         yield from _broker(world, bounds, rules, owners)
     else:
         yield from _join(world, bounds, rules, owners)
@@ -80,7 +78,7 @@ def _process(
     rank: int,
 ) -> Iterator[Move]:
     status = gang.ranks[rank]
-    if status in OVER:
+    if status == OVER:
         return
     name = f"p{gang.placement} rank {rank}" + "'" * gang.generation
 
@@ -89,17 +87,17 @@ def _process(
 
     if world.spent.crashes < bounds.crashes:
         spent = world.spent._replace(crashes=world.spent.crashes + 1)
-        yield f"{name} dies", become(GONE)._replace(spent=spent)
+        yield f"{name} dies", become(OVER)._replace(spent=spent)
         if isinstance(status, Creating):
             slot = _slot(world, bounds, rules, gang.placement)
             late = world.late | {(slot, status.owner)}
             yield (
                 f"{name} dies, its create of the owner still on its way",
-                become(GONE)._replace(spent=spent, late=late),
+                become(OVER)._replace(spent=spent, late=late),
             )
     if gang.is_deaf:
         if status == TRAINING:
-            yield f"{name} exits, unheard", become(GONE)
+            yield f"{name} exits, unheard", become(OVER)
         return
     if isinstance(status, Creating):
         slot = _slot(world, bounds, rules, gang.placement)
@@ -108,16 +106,14 @@ def _process(
             landed = landed._replace(owners=world.owners | {(slot, status.owner)})
         yield f"{name} creates the owner, and does not hear whether it won", landed
     elif status == TRAINING:
-        yield from _training(world, bounds, rules, gang, rank, name, become(ENDED))
+        yield from _training(world, bounds, rules, gang, rank, name, become(OVER))
     else:
         yield from _at_gate(world, bounds, rules, owners, gang, rank, name, become)
 
 
 def _at_gate(world, bounds, rules, owners, gang, rank, name, become) -> Iterator[Move]:  # type: ignore[no-untyped-def]
     for is_late in (False, True):
-        step = rules.next_step(
-            _standing(world, bounds, rules, owners, gang, rank, is_late)
-        )
+        step = rules.next_step(_standing(world, bounds, rules, owners, gang, rank, is_late))
         match step:
             case production.CreateOwner():
                 yield f"{name} sees the gang whole, and lists it", become(Creating(step.owner))
@@ -128,9 +124,9 @@ def _at_gate(world, bounds, rules, owners, gang, rank, name, become) -> Iterator
             case production.Leave() if step.cause is production.Cause.GATE_TIMEOUT:
                 if world.spent.crashes < bounds.crashes:
                     spent = world.spent._replace(crashes=world.spent.crashes + 1)
-                    yield f"{name} gives up waiting", become(ENDED)._replace(spent=spent)
+                    yield f"{name} gives up waiting", become(OVER)._replace(spent=spent)
             case production.Leave():
-                yield f"{name} leaves: {step.cause.value}", become(ENDED)
+                yield f"{name} leaves: {step.cause.value}", become(OVER)
             case _:
                 continue
         return
@@ -202,7 +198,7 @@ def _sighting(placement: int, generation: int, rank: int, moved_at_s: float | No
 # ---- Clusters and the network -------------------------------------------------------------------
 
 
-def _gang(world: World, bounds: Bounds, index: int, gang: Gang) -> Iterator[Move]:
+def _gang(world: World, bounds: Bounds, rules: Rules, index: int, gang: Gang) -> Iterator[Move]:
     name = f"p{gang.placement}" + "'" * gang.generation
     if gang.is_deaf:
         healed = _with_gang(world, index, gang._replace(is_deaf=False))
@@ -221,13 +217,16 @@ def _gang(world: World, bounds: Bounds, index: int, gang: Gang) -> Iterator[Move
         old = gang if gang.is_deaf else _killed(gang)
         fresh = Gang(gang.placement, gang.generation + 1, (AT_GATE, AT_GATE), False)
         gangs = (*_replaced(world.gangs, index, old), fresh)
-        yield f"{name} is evicted and brought back", _tidy(
-            world._replace(gangs=gangs, spent=spent, late=_late_of(world, bounds, gang))
+        yield (
+            f"{name} is evicted and brought back",
+            _tidy(
+                world._replace(gangs=gangs, spent=spent, late=_late_of(world, bounds, rules, gang))
+            ),
         )
 
 
 def _network(world: World, bounds: Bounds, owners: dict[Slot, Owner]) -> Iterator[Move]:
-    for event in granted_events(world):
+    for event in sorted(world.granted, key=_by_epoch):
         if world.grants[event.placement] is None:
             grants = list(world.grants)
             grants[event.placement] = event.epoch
@@ -238,8 +237,9 @@ def _network(world: World, bounds: Bounds, owners: dict[Slot, Owner]) -> Iterato
     for slot, owner in sorted(world.late, key=repr):
         late = world.late - {(slot, owner)}
         landed = world.owners if slot in owners else world.owners | {(slot, owner)}
-        yield f"a late create of the owner of {slot} lands", world._replace(
-            late=late, owners=landed
+        yield (
+            f"a late create of the owner of {slot} lands",
+            world._replace(late=late, owners=landed),
         )
 
 
@@ -255,12 +255,7 @@ def _disasters(world: World, bounds: Bounds) -> Iterator[Move]:
         for kept in range(len(world.log)):
             yield (
                 f"the broker is restored from a backup of {kept} events",
-                world._replace(
-                    log=world.log[:kept],
-                    lost=(*world.lost, *world.log[kept:]),
-                    is_joined=False,
-                    spent=spent,
-                ),
+                world._replace(log=world.log[:kept], joining=0, spent=spent),
             )
 
 
@@ -271,11 +266,11 @@ def _broker(
     world: World, bounds: Bounds, rules: Rules, owners: dict[Slot, Owner]
 ) -> Iterator[Move]:
     known = fold(world.log)
-    if not known.open and len(granted_events(world)) < bounds.epochs:
+    if not known.open and world.spent.epochs < bounds.epochs:
         yield from _grants(world, bounds, rules)
     for epoch, placement in known.open:
         yield from _judge(world, bounds, rules, owners, epoch, placement)
-    for epoch in sorted(known.unproven):
+    for epoch in sorted(known.unproven, key=repr):
         # What was owed when the region did not answer.
         placement = _event_of(world, epoch).placement
         yield from _judge(world, bounds, rules, owners, epoch, placement)
@@ -289,16 +284,19 @@ def _grants(world: World, bounds: Bounds, rules: Rules) -> Iterator[Move]:
     epoch = EpochId(number=number, nonce=f"{world.spent.restores + 1:08x}")
     lineage = {
         event.epoch: _KEYS.checkpoint(*event.resume) if event.resume else None
-        for event in granted_events(world)
+        for event in world.granted
     }
     resume = rules.resume(known.seals, lineage, world)
-    for placement in range(len(bounds.regions)):
+    spent = world.spent._replace(epochs=world.spent.epochs + 1)
+    # Mirror images are one: where two regions hold one placement each, the first grant goes to p0.
+    is_mirrored = bounds.regions == ("A", "B") and not world.granted
+    for placement in range(1 if is_mirrored else len(bounds.regions)):
         if placement in known.used or bounds.regions[placement] == world.cut:
             continue
         event = Granted(epoch, placement, resume, known.seals)
         yield (
             f"the broker logs: epoch {epoch.name} opens at p{placement}, from {resume}",
-            world._replace(log=(*world.log, event)),
+            logged(world._replace(spent=spent), event),
         )
 
 
@@ -327,16 +325,15 @@ def _judge(
                 world._replace(fences=world.fences | {epoch}),
             )
         case production.Closed() if epoch in dict(fold(world.log).open):
+            is_proven = verdict.how is not production.How.UNREACHABLE
             for seal in _seals(world, epoch, verdict.how):
                 yield (
                     f"the broker logs: epoch {epoch.name} is closed ({verdict.how.value})",
-                    world._replace(log=(*world.log, Closed(epoch, verdict.how, seal))),
+                    logged(world, Closed(epoch, is_proven, seal)),
                 )
 
 
-def _evidence(
-    world: World, owner: Owner | None, epoch: EpochId, is_silent: bool
-) -> Evidence:
+def _evidence(world: World, owner: Owner | None, epoch: EpochId, is_silent: bool) -> Evidence:
     if is_silent:
         silence = Unreachable("cut")
         return Evidence(
@@ -354,12 +351,14 @@ def _evidence(
         for gang in world.gangs
         for rank in RANKS
     }
+    over = [nonce for nonce in listed if statuses.get(nonce, OVER) == OVER]
     return Evidence(
         epoch=epoch,
         owner=Absent() if owner is None else owner,
         fence=_FENCE if epoch in world.fences else Absent(),
-        ended=frozenset(nonce for nonce in listed if statuses.get(nonce) == ENDED),
-        gone=frozenset(nonce for nonce in listed if statuses.get(nonce, GONE) == GONE),
+        # One reports its end, the other is seen gone: the rules must take both.
+        ended=frozenset(nonce for nonce in over if nonce.endswith(".0")),
+        gone=frozenset(nonce for nonce in over if not nonce.endswith(".0")),
         is_region_silent=False,
         go_on_by=None,
     )
@@ -385,7 +384,7 @@ def _withdraw(
     gang: Gang,
 ) -> Iterator[Move]:
     region, known = bounds.regions[gang.placement], fold(world.log)
-    if region == world.cut or gang.is_deaf or all(status in OVER for status in gang.ranks):
+    if region == world.cut or gang.is_deaf or all(status == OVER for status in gang.ranks):
         return
     if gang.placement in dict((placement, epoch) for epoch, placement in known.open):
         return
@@ -398,25 +397,21 @@ def _withdraw(
         gone = _with_gang(world, index, _killed(gang))
         yield (
             f"the broker withdraws p{gang.placement}",
-            _tidy(gone._replace(late=_late_of(world, bounds, gang))),
+            _tidy(gone._replace(late=_late_of(world, bounds, rules, gang))),
         )
 
 
-def _join(
-    world: World, bounds: Bounds, rules: Rules, owners: dict[Slot, Owner]
-) -> Iterator[Move]:
+def _join(world: World, bounds: Bounds, rules: Rules, owners: dict[Slot, Owner]) -> Iterator[Move]:
     known = fold(world.log)
     stores = tuple(_seen(world, bounds, owners, region) for region in sorted(set(bounds.regions)))
     unseen = frozenset() if world.cut is None else frozenset({world.cut})
-    found = rules.adopt(known.last_number, known.seals, stores, unseen, bounds.margin)
+    if world.joining == 0 and not unseen:
+        top = restore.top_number(known.last_number, stores, bounds.margin)
+        world = world._replace(joining=top)
+    found = rules.adopt(known.last_number, world.joining, known.seals, stores, unseen)
     match found:
         case restore.Revocations():
-            for region, number in found.targets[:1]:
-                slot = (region, rules.owner_name(EpochId(number=number, nonce=_UNKNOWN)))
-                yield (
-                    f"the restored broker revokes number {number} in {region}",
-                    world._replace(owners=world.owners | {(slot, _REVOKED)}),
-                )
+            yield _revocations(world, bounds, rules, found.targets)
         case restore.Adopted():
             joined = Joined(
                 open=tuple((one.epoch, int(one.placement[1:])) for one in found.open),
@@ -426,8 +421,24 @@ def _join(
             )
             yield (
                 f"the restored broker takes over {joined.open}, next is {found.next_number}",
-                world._replace(log=(*world.log, joined), is_joined=True),
+                logged(world._replace(joining=None), joined),
             )
+
+
+def _revocations(
+    world: World, bounds: Bounds, rules: Rules, targets: tuple[tuple[str, int], ...]
+) -> Move:
+    """Revoke the first target; those that no grant ever named cannot be raced, and come along."""
+    named = {(bounds.regions[event.placement], event.epoch.number) for event in world.granted}
+    chosen = [*(t for t in targets if t in named)][:1] + [t for t in targets if t not in named]
+    slots = {
+        (region, rules.owner_name(EpochId(number=number, nonce=_UNKNOWN)))
+        for region, number in chosen
+    }
+    return (
+        f"the restored broker revokes {chosen}",
+        world._replace(owners=world.owners | {(slot, _REVOKED) for slot in slots}),
+    )
 
 
 def _seen(
@@ -449,8 +460,12 @@ def _seen(
 # ---- Small parts --------------------------------------------------------------------------------
 
 
+def _by_epoch(event: Granted) -> tuple[int, str]:
+    return event.epoch.number, event.epoch.nonce
+
+
 def _event_of(world: World, epoch: EpochId) -> Granted:
-    return next(event for event in granted_events(world) if event.epoch == epoch)
+    return next(event for event in world.granted if event.epoch == epoch)
 
 
 @lru_cache(maxsize=None)
@@ -473,14 +488,16 @@ def _slot(world: World, bounds: Bounds, rules: Rules, placement: int) -> Slot:
 
 
 def _late_of(
-    world: World, bounds: Bounds, gang: Gang
+    world: World, bounds: Bounds, rules: Rules, gang: Gang
 ) -> frozenset[tuple[Slot, Started]]:
-    del bounds, gang
-    return world.late
+    """What is still on its way when a gang is killed in mid-write."""
+    creating = [status for status in gang.ranks if isinstance(status, Creating)]
+    slots = {_slot(world, bounds, rules, gang.placement) for _ in creating}
+    return world.late | {(slot, status.owner) for slot in slots for status in creating}
 
 
 def _killed(gang: Gang) -> Gang:
-    return gang._replace(ranks=tuple(s if s in OVER else GONE for s in gang.ranks))
+    return gang._replace(ranks=tuple(OVER for _ in gang.ranks))
 
 
 def _with_status(world: World, index: int, rank: int, status: Status) -> World:
@@ -505,6 +522,6 @@ def _tidy(world: World) -> World:
     kept = tuple(
         gang
         for gang in world.gangs
-        if gang.generation == newest[gang.placement] or not all(s in OVER for s in gang.ranks)
+        if gang.generation == newest[gang.placement] or not all(s == OVER for s in gang.ranks)
     )
     return world._replace(gangs=tuple(sorted(kept, key=lambda g: (g.placement, g.generation))))

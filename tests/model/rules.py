@@ -73,9 +73,7 @@ def without_b2() -> Rules:
 def without_b3() -> Rules:
     """A sealed epoch is scanned again when the next one needs a checkpoint."""
 
-    def resume(
-        seals: tuple[Seal, ...], lineage: dict[EpochId, str | None], world: World
-    ) -> Resume:
+    def resume(seals: tuple[Seal, ...], lineage: dict[EpochId, str | None], world: World) -> Resume:
         fresh = tuple(
             Seal(
                 epoch=seal.epoch,
@@ -95,7 +93,7 @@ def without_l1() -> Rules:
         grant = standing.grant
         step = rules.next_step(standing)
         if (
-            isinstance(step, rules.Wait)
+            isinstance(step, rules.Wait | CreateOwner)
             and standing.rank == 0
             and isinstance(grant, Grant)
             and isinstance(standing.owner, Absent)
@@ -106,9 +104,7 @@ def without_l1() -> Rules:
             nonces = tuple(by_rank[rank] for rank in sorted(by_rank))
             if len(nonces) == standing.world_size:
                 return CreateOwner(
-                    Started(
-                        grant_nonce=grant.epoch.nonce, placement=grant.placement, nonces=nonces
-                    )
+                    Started(grant_nonce=grant.epoch.nonce, placement=grant.placement, nonces=nonces)
                 )
         return step
 
@@ -141,7 +137,9 @@ def without_l3() -> Rules:
 def without_r1() -> Rules:
     """A restored broker goes on where its log ends."""
 
-    def adopt(last_number: int, own_seals: tuple[Seal, ...], *_: object) -> restore.Adopted:
+    def adopt(
+        last_number: int, _top: int, own_seals: tuple[Seal, ...], *_: object
+    ) -> restore.Adopted:
         return restore.Adopted(
             open=(), closed=frozenset(), next_number=last_number + 1, seals=own_seals
         )
@@ -154,13 +152,13 @@ def without_margin() -> Rules:
 
     def adopt(
         last_number: int,
+        _top: int,
         own_seals: tuple[Seal, ...],
         stores: tuple[restore.StoreSeen, ...],
         unseen: frozenset[str],
-        margin: int,
     ) -> object:
-        del margin
-        return restore.adopt(last_number, own_seals, stores, unseen, 0)
+        found = restore.top_number(last_number, stores, 0)
+        return restore.adopt(last_number, found, own_seals, stores, unseen)
 
     return replace(PRODUCTION, adopt=adopt)
 

@@ -11,16 +11,13 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from regions.launcher.layout import EpochId, Revoked, Seal, Started
-from regions.launcher.rules import How
 
 RANKS = (0, 1)
 
 AT_GATE = "gate"
 PREPARING = "preparing"
 TRAINING = "training"
-ENDED = "ended"  # its end report is in the store
-GONE = "gone"  # it died, and its cluster sees that it is gone
-OVER = (ENDED, GONE)
+OVER = "over"  # it reported its end, or its cluster sees that it is gone: one to those who judge
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,20 +67,23 @@ class Granted(NamedTuple):
 
 
 class Closed(NamedTuple):
-    """The log says that an epoch closed, and what of it counts."""
+    """The log says that an epoch closed, with proof or by (d), and what of it counts."""
 
     epoch: EpochId
-    how: How
+    is_proven: bool
     seal: Seal | None
 
 
 class Joined(NamedTuple):
-    """The log of a restored broker says what it took over."""
+    """The log of a restored broker says what it took over. ``used`` are placements that it knows
+    to have been granted; ``unproven`` are epochs that it closed by (d)."""
 
     open: tuple[tuple[EpochId, int], ...]
     closed: frozenset[EpochId]
     next_number: int
     seals: tuple[Seal, ...]
+    used: frozenset[int] = frozenset()
+    unproven: frozenset[EpochId] = frozenset()
 
 
 Event = Granted | Closed | Joined
@@ -92,8 +92,9 @@ Slot = tuple[str, object]
 
 
 class Spent(NamedTuple):
-    """The faults that happened."""
+    """The epochs that were opened and the faults that happened."""
 
+    epochs: int = 0
     crashes: int = 0
     recreations: int = 0
     deafenings: int = 0
@@ -102,11 +103,18 @@ class Spent(NamedTuple):
 
 
 class World(NamedTuple):
-    """One state. ``grants`` is by placement, ``lost`` holds what a restore forgot."""
+    """One state. ``grants`` is by placement.
+
+    ``granted`` and ``closed`` are what any life of the broker ever logged, also what a restore
+    forgot: a grant of it may still land, and the laws hold of what really was. ``joining`` is None
+    but in a restored broker that has not joined its log with the stores: then it is the top number
+    to revoke, 0 before the first look.
+    """
 
     log: tuple[Event, ...]
-    lost: tuple[Event, ...]
-    is_joined: bool
+    granted: frozenset[Granted]
+    closed: frozenset[tuple[EpochId, bool]]
+    joining: int | None
     grants: tuple[EpochId | None, ...]
     owners: frozenset[tuple[Slot, Started | Revoked]]
     late: frozenset[tuple[Slot, Started]]
@@ -146,7 +154,7 @@ def fold(log: tuple[Event, ...]) -> Folded:
             case Closed():
                 open_epochs.pop(event.epoch, None)
                 closed.add(event.epoch)
-                if event.how is How.UNREACHABLE:
+                if not event.is_proven:
                     unproven.add(event.epoch)
                 if event.seal is not None:
                     seals[event.epoch] = event.seal
@@ -155,7 +163,8 @@ def fold(log: tuple[Event, ...]) -> Folded:
                     open_epochs.pop(epoch, None)
                 closed |= event.closed
                 open_epochs.update(event.open)
-                used |= {placement for _, placement in event.open}
+                used |= event.used | {placement for _, placement in event.open}
+                unproven |= event.unproven
                 seals = {seal.epoch: seal for seal in event.seals}
                 last_number = event.next_number - 1
     return Folded(
@@ -168,9 +177,44 @@ def fold(log: tuple[Event, ...]) -> Folded:
     )
 
 
-def granted_events(world: World) -> tuple[Granted, ...]:
-    """Return every grant that any life of the broker ever logged."""
-    return tuple(event for event in (*world.log, *world.lost) if isinstance(event, Granted))
+def logged(world: World, event: Granted | Closed | Joined) -> World:
+    """Append to the broker's log, and to what ever was."""
+    granted, closed = world.granted, world.closed
+    match event:
+        case Granted():
+            granted |= {event}
+        case Closed():
+            closed |= {(event.epoch, event.is_proven)}
+        case Joined():
+            closed |= {(epoch, True) for epoch in event.closed}
+    return world._replace(log=(*world.log, event), granted=granted, closed=closed)
+
+
+def compacted(world: World, bounds: Bounds) -> World:
+    """Forget what nothing can depend on any more, so that more ways meet.
+
+    A log that will not be cut by a restore is what it folds to. A grant that finds its place taken
+    cannot land.
+    """
+    granted = frozenset(
+        event
+        for event in world.granted
+        if world.grants[event.placement] in (None, event.epoch)
+        or (event.epoch, False) in world.closed
+    )
+    log = world.log
+    if world.joining is None and log and world.spent.restores == bounds.restores:
+        known = fold(log)
+        joined = Joined(
+            open=tuple(sorted(known.open, key=repr)),
+            closed=known.closed,
+            next_number=known.last_number + 1,
+            seals=known.seals,
+            used=known.used,
+            unproven=known.unproven,
+        )
+        log = (joined,)
+    return world._replace(log=log, granted=granted)
 
 
 def nonce_of(placement: int, generation: int, rank: int) -> str:
@@ -182,8 +226,9 @@ def start(bounds: Bounds) -> World:
     """Return the first state: every placement's gang stands at its gate, nothing is granted."""
     return World(
         log=(),
-        lost=(),
-        is_joined=True,
+        granted=frozenset(),
+        closed=frozenset(),
+        joining=None,
         grants=tuple(None for _ in bounds.regions),
         owners=frozenset(),
         late=frozenset(),
