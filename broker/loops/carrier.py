@@ -1,0 +1,348 @@
+"""The carrier: brings bundles and checkpoints to where starts want them, and finds new ones.
+
+The rule: a copy counts when it was verified, and is written down then. What a waiting leg needs
+goes before what is copied ahead; what is in flight is finished. A copy that fails is loud, and
+tried again later. Read ``Carrier.tick`` first.
+"""
+
+from collections import deque
+from dataclasses import dataclass
+
+from broker.history.commands import RecordCheckpoint, RecordCopy, RecordLostCopy, WarnRun
+from broker.loops.carrying import holders, wanted
+from broker.loops.content import Content, ContentError, path_of
+from broker.loops.desk import Clock, Desk
+from broker.loops.roster import Roster
+from broker.loops.sight import Sight
+from broker.model.checkpoint import Checkpoint, CheckpointRef
+from broker.model.moment import Moment
+from broker.model.reasons import Reason
+from broker.model.run import Epoch, Placement, Run
+from broker.model.states import PlacementState
+from broker.placement.line import Agenda
+from broker.placement.view import View
+from broker.store.feed import Changes
+from replicator.checkpoint.paths import CheckpointPath
+from replicator.checkpoint.plan import Budget, Copy, InFlight, Wanted, plan
+from replicator.transfers import TransferKey
+
+PERIOD_S = 3600.0
+NO_BUDGET_BYTES = 1 << 62
+COPIES_AT_ONCE = 4
+WISHES_LAST_S = 60.0  # where the next start is likely changes with prices and stockouts
+AGAIN_S = 30.0  # a copy or bundle that failed is tried again after so long
+LONG_AGAIN_S = 600.0  # one that cannot succeed by itself
+MESSAGE_MAX = 300
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Moving:
+    """A copy under way, for a run."""
+
+    run: str
+    ref: CheckpointRef
+    copy: Copy
+
+
+class Carrier:
+    """Moves content for all runs."""
+
+    def __init__(
+        self,
+        *,
+        desk: Desk,
+        roster: Roster,
+        sight: Sight,
+        view: View,
+        content: Content,
+        wake: Changes,
+        clock: Clock,
+    ) -> None:
+        """Make a carrier. ``wake`` are the placer's changes: it is told when content has come."""
+        self._desk = desk
+        self._roster = roster
+        self._sight = sight
+        self._view = view
+        self._content = content
+        self._wake = wake
+        self._clock = clock
+        self._moving: dict[TransferKey, _Moving] = {}
+        self._not_before: dict[tuple[str, str], float] = {}
+        self._wishes: dict[str, Wanted] = {}
+        self._wish_again = Agenda()
+        self._sent: dict[str, deque[tuple[float, int]]] = {}
+        self.changes = desk.log.feed.subscribe()
+        self.changes.add(set(roster.names()))
+        sight.subscribe(self.changes)
+
+    async def tick(self) -> None:
+        """Collect what has arrived, find new checkpoints, start what is wanted."""
+        self._roster.refresh()
+        now = self._clock.now()
+        changed = self.changes.take()
+        await self._desk.for_each(sorted(self._roster.preparing), self._bring_bundles)
+        saved = changed & self._roster.with_content
+        retry = await self._desk.for_each(sorted(saved), self._record)
+        self.changes.add(set(retry))
+        await self._collect()
+        self._wish(changed, now)
+        await self._start(now)
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether work is under way whose outcome the next tick should collect soon."""
+        return bool(self._moving) or self._content.looks.is_busy or self._content.copies.is_busy
+
+    # ---- Bundles --------------------------------------------------------------------------------
+
+    async def _bring_bundles(self, name: str) -> None:
+        run = self._desk.log.run(name)
+        digest = "" if run is None else run.intent.workload.bundle_digest
+        if run is None or not digest:
+            return
+        for placement in run.live_placements:
+            if placement.state is PlacementState.PREPARING and placement.withdraw is None:
+                await self._bring_bundle(run, placement, digest)
+
+    async def _bring_bundle(self, run: Run, placement: Placement, digest: str) -> None:
+        region = placement.site.region
+        here = self._view.bundle_regions.get(digest, frozenset())
+        if region in here or region not in self._content.stores:
+            return
+        if self._is_too_soon(region, digest):
+            return
+        try:
+            is_there = await self._content.bundle_in(region, digest)
+        except ContentError as error:
+            await self._say_failed(run.name, region, digest, error)
+            return
+        if is_there:
+            self._view.apply_bundle(digest, here | {region})
+            self._wake.add({run.name})
+
+    # ---- New checkpoints ------------------------------------------------------------------------
+
+    async def _record(self, name: str) -> None:
+        """Describe the open epoch's complete checkpoints that the log does not know yet."""
+        run = self._desk.log.run(name)
+        epoch = None if run is None else run.open_epoch
+        if run is None or epoch is None or epoch.started_s is None:
+            return
+        if epoch.region not in self._content.stores:
+            return
+        seen = self._sight.cluster(epoch.cluster).epoch(run, epoch)
+        known = {c.ref.step for c in run.checkpoints if c.ref.epoch == epoch.id}
+        if seen is None or known.issuperset(seen.checkpoints):
+            return
+        if self._is_too_soon(epoch.region, epoch.id.folder):
+            self.changes.add({name})
+            return
+        await self._describe(run, epoch, known)
+
+    async def _describe(self, run: Run, epoch: Epoch, known: set[int]) -> None:
+        kind = run.intent.workload.checkpoint.format
+        try:
+            finding = await self._content.find(epoch.region, run.uid, epoch.id, kind)
+        except ContentError as error:
+            await self._say_failed(run.name, epoch.region, epoch.id.folder, error)
+            return
+        if finding is None:
+            self.changes.add({run.name})
+            return
+        for one in finding.found:
+            if one.step not in known:
+                await self._desk.tell(
+                    run.name,
+                    RecordCheckpoint(
+                        ref=CheckpointRef(epoch=epoch.id, step=one.step, digest=one.digest),
+                        size_bytes=one.size_bytes,
+                        region=epoch.region,
+                        written_wall_s=one.written_wall_s,
+                    ),
+                )
+        if finding.troubles:
+            # A marker that came before its files, or a save that goes on: look again, not at once.
+            self._put_off(epoch.region, epoch.id.folder, AGAIN_S)
+
+    # ---- Copies ---------------------------------------------------------------------------------
+
+    async def _collect(self) -> None:
+        for key, moving in tuple(self._moving.items()):
+
+            async def ask(_: str, key: TransferKey = key, moving: _Moving = moving) -> None:
+                await self._ask(key, moving)
+
+            failed = await self._desk.for_each((moving.run,), ask)
+            if failed:
+                self._moving.pop(key, None)
+
+    async def _ask(self, key: TransferKey, moving: _Moving) -> None:
+        run, copy = self._desk.log.run(moving.run), moving.copy
+        path = copy.candidate.path
+        if run is None:
+            del self._moving[key]
+            return
+        kind = run.intent.workload.checkpoint.format
+        try:
+            digest = await self._content.copy(copy.source, copy.destination, path, kind)
+        except ContentError as error:
+            del self._moving[key]
+            await self._say_failed(run.name, copy.destination, str(path), error)
+            await self._doubt_source(run, moving, error)
+            return
+        if digest is None:
+            return
+        del self._moving[key]
+        if digest == moving.ref.digest:
+            await self._desk.tell(run.name, RecordCopy(ref=moving.ref, region=copy.destination))
+            return
+        # The source holds other bytes than those that were sealed: no copy of it is one.
+        message = f"step {path.step} in {copy.source} is not what was sealed"
+        await self._desk.tell(
+            run.name,
+            RecordLostCopy(ref=moving.ref, region=copy.source, message=message),
+            WarnRun(reason=Reason.COPY_NOT_VERIFIED, message=message),
+        )
+
+    async def _doubt_source(self, run: Run, moving: _Moving, error: ContentError) -> None:
+        """Look whether a copy failed because its source is no longer sound."""
+        if error.can_retry:
+            return
+        copy = moving.copy
+        try:
+            is_sound = await self._content.is_sound(
+                copy.source, copy.candidate.path, moving.ref.digest
+            )
+        except ContentError:
+            return
+        if is_sound is False:
+            message = f"step {moving.ref.step} in {copy.source} is damaged or gone"
+            await self._desk.tell(
+                run.name,
+                RecordLostCopy(ref=moving.ref, region=copy.source, message=message),
+                WarnRun(reason=Reason.COPY_NOT_VERIFIED, message=message),
+            )
+
+    def _wish(self, changed: frozenset[str], now: Moment) -> None:
+        due = self._wish_again.due(now.elapsed_s, 256)
+        for name in {*(changed & self._roster.with_content), *due}:
+            run = self._desk.log.run(name)
+            wish = None if run is None or run.is_ended else wanted(self._view, run, now)
+            if wish is None:
+                self._wishes.pop(name, None)
+                self._wish_again.drop(name)
+            else:
+                self._wishes[name] = wish
+                self._wish_again.set(name, now.elapsed_s + WISHES_LAST_S)
+
+    async def _start(self, now: Moment) -> None:
+        """Start the copies that the plan of each source region's budget allows."""
+        if not self._wishes:
+            return
+        reachable = self._readable()
+        runs = [run for name in self._wishes if (run := self._desk.log.run(name)) is not None]
+        runs.sort(key=lambda run: (-run.terms.priority, run.created.elapsed_s, run.name))
+        by_source: dict[str, list[Run]] = {}
+        for run in runs:
+            by_source.setdefault(_source_of(self._wishes[run.name], run, reachable), []).append(run)
+        for source, some in by_source.items():
+            if source:
+                await self._start_from(source, some, reachable, now)
+
+    async def _start_from(
+        self, source: str, runs: list[Run], reachable: frozenset[str], now: Moment
+    ) -> None:
+        present: dict[CheckpointPath, tuple[str, ...]] = {}
+        for run in runs:
+            present.update(holders(run, reachable))
+        moving = [m for m in self._moving.values() if m.copy.source == source]
+        in_flight = [
+            InFlight(
+                copy=m.copy,
+                remaining_bytes=m.copy.candidate.size_bytes
+                - (self._content.copied_bytes(m.copy.destination, m.copy.candidate.path) or 0),
+            )
+            for m in moving
+        ]
+        wishes = [self._allowed(self._wishes[run.name], reachable) for run in runs]
+        made = plan(wishes, present, in_flight, self._budget(source, now))
+        refs = {path_of(r.uid, c.ref): (r, c) for r in runs for c in r.checkpoints}
+        for copy in made.start:
+            owner, checkpoint = refs[copy.candidate.path]
+            await self._begin(owner, checkpoint, copy, now)
+
+    async def _begin(self, run: Run, checkpoint: Checkpoint, copy: Copy, now: Moment) -> None:
+        key = TransferKey(store=copy.destination, path=str(copy.candidate.path))
+        moving = _Moving(run=run.name, ref=checkpoint.ref, copy=copy)
+        self._moving[key] = moving
+        self._sent.setdefault(copy.source, deque()).append(
+            (now.elapsed_s, copy.candidate.size_bytes)
+        )
+        await self._ask(key, moving)
+
+    def _allowed(self, wish: Wanted, reachable: frozenset[str]) -> Wanted:
+        newest = str(wish.candidates[0].path)
+        return Wanted(
+            run_key=wish.run_key,
+            candidates=wish.candidates,
+            regions=tuple(
+                region
+                for region in wish.regions
+                if region in reachable and not self._is_too_soon(region, newest)
+            ),
+        )
+
+    def _budget(self, source: str, now: Moment) -> Budget:
+        period = self._view.region(source).policy.egress_budget_bytes_per_hour
+        sent = self._sent.setdefault(source, deque())
+        while sent and now.since(sent[0][0]) > PERIOD_S:
+            sent.popleft()
+        period_bytes = NO_BUDGET_BYTES if period is None else period
+        in_flight = sum(
+            m.copy.candidate.size_bytes for m in self._moving.values() if m.copy.source == source
+        )
+        # What is in flight was booked when it began, and is counted by the plan once more.
+        left = period_bytes - sum(size for _, size in sent) + in_flight
+        others = sum(1 for m in self._moving.values() if m.copy.source != source)
+        return Budget(
+            egress_bytes=max(0, left),
+            period_bytes=period_bytes,
+            max_parallel=max(0, COPIES_AT_ONCE - others),
+        )
+
+    def _readable(self) -> frozenset[str]:
+        return frozenset(
+            sight.facts.region
+            for sight in self._sight.clusters()
+            if sight.is_store_readable and sight.facts.region in self._content.stores
+        )
+
+    # ---- Failures -------------------------------------------------------------------------------
+
+    async def _say_failed(self, name: str, region: str, what: str, error: ContentError) -> None:
+        self._put_off(region, what, AGAIN_S if error.can_retry else LONG_AGAIN_S)
+        if not error.can_retry:
+            message = f"content for {region}: {error}"[:MESSAGE_MAX]
+            await self._desk.tell(name, WarnRun(reason=Reason.COPY_NOT_VERIFIED, message=message))
+
+    def _put_off(self, region: str, what: str, wait_s: float) -> None:
+        self._not_before[region, what] = self._clock.now().elapsed_s + wait_s
+
+    def _is_too_soon(self, region: str, what: str) -> bool:
+        at_s = self._not_before.get((region, what))
+        if at_s is None:
+            return False
+        if self._clock.now().elapsed_s < at_s:
+            return True
+        del self._not_before[region, what]
+        return False
+
+
+def _source_of(wish: Wanted, run: Run, reachable: frozenset[str]) -> str:
+    """Return the region that a run's newest readable checkpoint is read from, empty for none."""
+    present = holders(run, reachable)
+    for candidate in wish.candidates:
+        regions = present.get(candidate.path, ())
+        if regions:
+            return regions[0]
+    return ""

@@ -1,0 +1,115 @@
+"""Which content a run wants where, and which of its checkpoints need not be kept. Pure.
+
+The rule: what is wanted follows the lineage, the open epoch's own saves before what it resumed
+from; the regions where a leg waits come first, then those where the next start is likeliest. What
+anybody reads, or could have to read, is kept. Read ``wanted`` first.
+"""
+
+from collections.abc import Mapping
+
+from broker.history.lineage import resumable
+from broker.loops.content import path_of
+from broker.model.checkpoint import Checkpoint, CheckpointRef
+from broker.model.moment import Moment
+from broker.model.run import Run
+from broker.placement.explain import explain
+from broker.placement.view import View
+from replicator.checkpoint.paths import CheckpointPath
+from replicator.checkpoint.plan import Candidate, Wanted
+from replicator.checkpoint.retention import KeepRule, prunable
+from replicator.checkpoint.scan import FoundCheckpoint, Stage
+
+
+def newest_first(run: Run) -> tuple[Checkpoint, ...]:
+    """Return what the next start could resume from if the open epoch closed now, newest first."""
+    epoch = run.open_epoch
+    own: list[Checkpoint] = []
+    if epoch is not None:
+        own = [c for c in run.checkpoints if c.ref.epoch == epoch.id and not c.is_bad]
+        own.sort(key=lambda c: c.ref.step, reverse=True)
+    refs = {c.ref for c in own}
+    return (*own, *(c for c in resumable(run) if c.ref not in refs))
+
+
+def likely_regions(view: View, run: Run, now: Moment) -> tuple[str, ...]:
+    """Return where the next start is likely, likeliest first, none of where the run is now."""
+    epoch = run.open_epoch
+    here = "" if epoch is None else epoch.region
+    regions = [leg.site.region for leg in run.waiting_placements]
+    regions += [offer.region for offer in explain(view, run, now).offers]
+    return tuple(region for region in dict.fromkeys(regions) if region != here)
+
+
+def wanted(view: View, run: Run, now: Moment) -> Wanted | None:
+    """Return which checkpoints are wanted in which regions, None for none."""
+    candidates = newest_first(run)
+    if not candidates:
+        return None
+    waiting = tuple(dict.fromkeys(leg.site.region for leg in run.waiting_placements))
+    copies = view.region(candidates[0].home).policy.checkpoint_copies
+    ahead = [region for region in likely_regions(view, run, now) if region != candidates[0].home]
+    regions = dict.fromkeys((*waiting, *ahead[:copies]))
+    return Wanted(
+        run_key=run.uid,
+        candidates=tuple(
+            Candidate(path=path_of(run.uid, c.ref), digest=c.ref.digest, size_bytes=c.size_bytes)
+            for c in candidates
+        ),
+        regions=tuple(region for region in regions if run.terms.keeps_residency(region)),
+    )
+
+
+def holders(run: Run, reachable: frozenset[str]) -> Mapping[CheckpointPath, tuple[str, ...]]:
+    """Return, by checkpoint, the readable regions that hold it, its home first."""
+    return {
+        path_of(run.uid, c.ref): tuple(
+            sorted(c.regions & reachable, key=lambda region: (region != c.home, region))
+        )
+        for c in run.checkpoints
+    }
+
+
+def to_prune(run: Run, copying: frozenset[CheckpointPath]) -> tuple[CheckpointRef, ...]:
+    """Return the checkpoints that retention lets go, oldest first."""
+    spec = run.intent.workload.checkpoint
+    lineage = newest_first(run)
+    rest = [c for c in run.checkpoints if c not in lineage and c.ref.is_own]
+    known = [*(c for c in lineage if c.ref.is_own), *rest]
+    if len(known) <= spec.keep_last:
+        return ()
+    by_path = {path_of(run.uid, c.ref): c.ref for c in known}
+    found = [
+        FoundCheckpoint(
+            path=path_of(run.uid, c.ref),
+            stage=Stage.ATTESTED,
+            why="",
+            digest=c.ref.digest,
+            size_bytes=c.size_bytes,
+            modified_s=c.written_wall_s,
+        )
+        for c in known
+    ]
+    named = {path_of(run.uid, c.ref) for c in known if c.is_pinned or c.label}
+    keep = KeepRule(
+        last_n=max(1, spec.keep_last),
+        every_n=spec.keep_every_steps,
+        pinned=named,
+        named=frozenset(),
+    )
+    counting = {path_of(run.uid, c.ref) for c in known if not c.is_bad}
+    gone = prunable(found, keep, in_use=_in_use(run) | copying, sealed=counting)
+    return tuple(by_path[path] for path in gone)
+
+
+def _in_use(run: Run) -> frozenset[CheckpointPath]:
+    """What the open epoch reads, and what a leg would: the newest that its region has."""
+    refs = set()
+    epoch = run.open_epoch
+    if epoch is not None and epoch.resume_from is not None:
+        refs.add(epoch.resume_from)
+    candidates = resumable(run)
+    for leg in run.waiting_placements:
+        here = next((c for c in candidates if leg.site.region in c.regions), None)
+        if here is not None:
+            refs.add(here.ref)
+    return frozenset(path_of(run.uid, ref) for ref in refs)

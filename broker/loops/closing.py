@@ -1,0 +1,158 @@
+"""How an epoch stands by the start protocol: the port's facts as evidence for its rules. Pure.
+
+The rule: nothing is judged here; ``regions.launcher.rules.judge`` does, on what was read. A store
+that could not be read is unreachable, never absent, while an owner once seen stays seen, because
+it never changes (B2). Read ``weigh`` first.
+"""
+
+from dataclasses import dataclass
+
+from broker.loops.sight import ClusterSight
+from broker.loops.translate import REASON_OF, SENTENCE_MAX
+from broker.model.reasons import Reason
+from broker.model.run import CloseRule, Epoch, RankEnd, Run
+from regions.cluster import Cause, EpochSeen, OwnerState, PlacementSeen, RankEnded, Stage
+from regions.launcher import layout, rules
+from regions.launcher.codec import Unreadable
+from regions.launcher.reading import Absent, Reading, Unreachable
+
+RULES = {
+    rules.How.REVOKED: CloseRule.NEVER_STARTED,
+    rules.How.ENDED: CloseRule.SEEN_ENDED,
+    rules.How.FENCED: CloseRule.FENCE_HEARD,
+    rules.How.UNREACHABLE: CloseRule.UNREACHABLE,
+}
+
+# What the end report of a listed process that never ran its command says.
+_GATE_CAUSES = {
+    "gate_timeout": Reason.START_NOT_REPORTED,
+    "withdrawn": Reason.EVICTED,
+    "preempted": Reason.NODE_PREEMPTED,
+    "bundle_bad": Reason.BUNDLE_DAMAGED,
+    "mismatch": Reason.GANG_RECREATED,
+}
+_EXPLAINS = frozenset(
+    {
+        Cause.NODE_PREEMPTED,
+        Cause.NODE_LOST,
+        Cause.EVICTED,
+        Cause.WITHDRAWN,
+        Cause.WEDGED,
+        Cause.IMAGE_PULL_FAILING,
+    }
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Explained:
+    """What a cluster or a launcher says happened, None when it says nothing of use."""
+
+    cause: Reason | None
+    message: str
+
+
+def weigh(
+    run: Run, epoch: Epoch, sight: ClusterSight, *, is_lost: bool, go_on_by: str | None
+) -> rules.Verdict:
+    """Judge the run's open epoch, or one that still owes its fence.
+
+    ``is_lost``: its object was gone from a whole look at its cluster for longer than a fence needs
+    to be heard. ``go_on_by`` names who says to go on without its region, or None.
+    """
+    seen = sight.epoch(run, epoch)
+    evidence = rules.Evidence(
+        epoch=layout.EpochId(number=epoch.id.number, nonce=epoch.id.nonce),
+        owner=_owner(epoch, seen, sight),
+        fence=_fence(seen, sight),
+        ended=frozenset(end.nonce for end in seen.ends) if seen is not None else frozenset(),
+        gone=_gone(epoch, seen, sight, is_lost=is_lost),
+        is_region_silent=sight.is_silent,
+        go_on_by=go_on_by,
+    )
+    return rules.judge(evidence, wish(epoch, sight))
+
+
+def wish(epoch: Epoch, sight: ClusterSight) -> rules.Wish:
+    """Return what the broker would like of an epoch: its end, once ordered or its place is gone."""
+    if epoch.stop is not None or epoch.is_owed:
+        return rules.Wish.CLOSE
+    return rules.Wish.CLOSE if has_lost_its_place(epoch, sight) else rules.Wish.LET_RUN
+
+
+def has_lost_its_place(epoch: Epoch, sight: ClusterSight) -> bool:
+    """Return whether its cluster was seen to hold no member of its gang any more."""
+    seen = sight.placement(epoch.placement)
+    return sight.is_reachable and seen is not None and seen.stage is Stage.ENDED
+
+
+def rank_ends(epoch: Epoch, seen: EpochSeen | None, *, is_all_over: bool) -> tuple[RankEnd, ...]:
+    """Return how each listed rank ended that has, in order of rank.
+
+    ``is_all_over``: the protocol says that every one has; those without a report are gone.
+    """
+    reported = {end.rank: end for end in seen.ends} if seen is not None else {}
+    gone = seen.gone if seen is not None else frozenset()
+    nonces = epoch.nonces or (seen.nonces if seen is not None else ())
+    return tuple(
+        _rank_end(rank, reported.get(rank))
+        for rank in range(len(nonces))
+        if rank in reported or rank in gone or is_all_over
+    )
+
+
+def explain(seen: EpochSeen | None, placement: PlacementSeen | None) -> Explained:
+    """Return what explains the end of a gang beside its exits."""
+    if placement is not None and placement.cause in _EXPLAINS:
+        return Explained(cause=REASON_OF[placement.cause], message=placement.message[:SENTENCE_MAX])
+    for end in seen.ends if seen is not None else ():
+        if end.cause in _GATE_CAUSES:
+            message = f"rank {end.rank}: {end.cause.replace('_', ' ')}"
+            return Explained(cause=_GATE_CAUSES[end.cause], message=message)
+    is_started = seen is not None and seen.owner is OwnerState.STARTED
+    if placement is not None and placement.stage is Stage.ENDED and not is_started:
+        # Its processes left the gate before it could start.
+        return Explained(cause=Reason.GANG_NOT_WHOLE, message=placement.message[:SENTENCE_MAX])
+    return Explained(cause=None, message="")
+
+
+def _owner(epoch: Epoch, seen: EpochSeen | None, sight: ClusterSight) -> Reading[rules.Owner]:
+    if epoch.nonces:
+        return layout.Started(
+            grant_nonce=epoch.id.nonce, placement=epoch.placement, nonces=epoch.nonces
+        )
+    if seen is not None and seen.owner is OwnerState.STARTED:
+        return layout.Started(
+            grant_nonce=epoch.id.nonce, placement=epoch.placement, nonces=seen.nonces
+        )
+    if seen is not None and seen.owner is OwnerState.REVOKED:
+        return layout.Revoked(by="")
+    if not sight.is_store_readable:
+        return Unreachable("the region's store does not answer")
+    if seen is not None and seen.owner is OwnerState.UNREADABLE:
+        return Unreadable("its owner record cannot be read")
+    return Absent()
+
+
+def _fence(seen: EpochSeen | None, sight: ClusterSight) -> Reading[layout.Fence]:
+    if seen is not None and seen.is_fence_written:
+        return layout.Fence(reason="")
+    return Absent() if sight.is_store_readable else Unreachable("the store does not answer")
+
+
+def _gone(
+    epoch: Epoch, seen: EpochSeen | None, sight: ClusterSight, *, is_lost: bool
+) -> frozenset[str]:
+    nonces = epoch.nonces or (seen.nonces if seen is not None else ())
+    if is_lost or has_lost_its_place(epoch, sight):
+        # ENDED is the cluster's word that it holds no member of it and will bring none.
+        return frozenset(nonces)
+    ranks = seen.gone if seen is not None else frozenset()
+    return frozenset(nonces[rank] for rank in ranks if rank < len(nonces))
+
+
+def _rank_end(rank: int, end: RankEnded | None) -> RankEnd:
+    if end is None:
+        return RankEnd(rank=rank, exit_code=None, cause="seen gone")
+    # "command" says nothing: it is what a rank does.
+    cause = "" if end.cause == "command" else end.cause.replace("_", " ")
+    return RankEnd(rank=rank, exit_code=end.exit_code, signal=end.signal, cause=cause)

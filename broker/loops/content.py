@@ -1,0 +1,234 @@
+"""Content in the regions' stores, as the agents ask for it: file work begun in one tick and
+collected in a later one.
+
+The rule: a tick never waits for a disk. What is asked for is under way (None), done (a value), or
+has failed (a ReplicatorError, as ``ContentError``). Where a store cannot be read nothing is
+concluded. Read ``Content.find`` first.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Protocol, TypeVar
+
+from broker.model.checkpoint import CheckpointRef, EpochId
+from broker.model.intent import CheckpointFormat
+from replicator.bundle import copy_bundle, has_bundle
+from replicator.checkpoint.copy import copy
+from replicator.checkpoint.describe import attest
+from replicator.checkpoint.formats import Format
+from replicator.checkpoint.paths import CheckpointPath
+from replicator.checkpoint.removal import clear_leftover, remove
+from replicator.checkpoint.scan import FoundCheckpoint, Stage, scan
+from replicator.checkpoint.verify import is_ready
+from replicator.errors import Changed, Corrupt, Incomplete, NotFound, ReplicatorError
+from replicator.hashing import OnChunk
+from replicator.stores.port import ContentReader, ContentStore
+from replicator.transfers import Ticket, TransferKey
+
+T = TypeVar("T")
+
+FORMATS: Mapping[CheckpointFormat, Format] = {
+    CheckpointFormat.FILES: Format.FILES,
+    CheckpointFormat.PYTORCH_DCP: Format.PYTORCH_DCP,
+}
+
+
+class Work(Protocol):
+    """Runs file work, at most one piece per key: ``replicator.transfers.Transfers``."""
+
+    @property
+    def in_flight(self) -> tuple[Ticket[object], ...]:
+        """All that is under way."""
+        ...
+
+    def start(self, key: TransferKey, work: Callable[[OnChunk], T]) -> Ticket[T]:
+        """Begin a piece of work, or return the one under way for its key."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """A complete checkpoint in a store, with its manifest written. ``digest`` names its content."""
+
+    step: int
+    digest: str
+    size_bytes: int
+    written_wall_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """What a look at one epoch's checkpoints found. ``troubles`` are sentences about the rest."""
+
+    found: tuple[Found, ...]
+    troubles: tuple[str, ...]
+
+
+class Errands:
+    """Pieces of work that were begun, until somebody asks for their outcome."""
+
+    def __init__(self, work: Work) -> None:
+        self._work = work
+        self._tickets: dict[TransferKey, Ticket[object]] = {}
+
+    async def ask(self, key: TransferKey, job: Callable[[OnChunk], T]) -> T | None:
+        """Begin the job unless it is under way; return its value once, when it is done.
+
+        Raises what the job raised. None: it is under way.
+        """
+        ticket: Ticket[T] = self._tickets.get(key) or self._work.start(key, job)  # type: ignore[assignment]
+        if not ticket.is_done:
+            self._tickets[key] = ticket  # type: ignore[assignment]  # one key, one kind of job
+            return None
+        self._tickets.pop(key, None)
+        return await ticket.wait()
+
+    def done_bytes(self, key: TransferKey) -> int | None:
+        """Return how far a piece of work is, None when it is not under way."""
+        ticket = self._tickets.get(key)
+        return None if ticket is None else ticket.done_bytes
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether something is under way, or its outcome was not asked for yet."""
+        return bool(self._tickets)
+
+
+class Content:
+    """The stores of all regions, and the broker's own store of uploaded bundles.
+
+    ``looks`` does short work (listing, describing), ``copies`` what moves bytes between regions:
+    they are apart so that a long copy holds up no close.
+    """
+
+    def __init__(
+        self,
+        *,
+        stores: Mapping[str, ContentStore],
+        uploads: ContentReader,
+        looks: Work,
+        copies: Work,
+    ) -> None:
+        self.stores = stores
+        self._uploads = uploads
+        self.looks = Errands(looks)
+        self.copies = Errands(copies)
+
+    async def bundle_in(self, region: str, digest: str) -> bool | None:
+        """Bring a bundle into a region; True when it stands there. Raises ReplicatorError."""
+        store = self.stores[region]
+        key = TransferKey(store=region, path=f"bundle:{digest}")
+        return await self.copies.ask(key, partial(_bring_bundle, self._uploads, store, digest))
+
+    async def find(
+        self, region: str, run_key: str, epoch: EpochId, kind: CheckpointFormat
+    ) -> Finding | None:
+        """Look for the complete checkpoints of an epoch, and describe those without a manifest.
+
+        Raises ReplicatorError when the store cannot say.
+        """
+        key = TransferKey(store=region, path=f"find:{run_key}/{epoch.folder}")
+        job = partial(_find, self.stores[region], run_key, epoch.folder, FORMATS[kind])
+        return await self.looks.ask(key, job)
+
+    async def scan(
+        self, region: str, run_key: str, folder: str, kind: CheckpointFormat
+    ) -> tuple[FoundCheckpoint, ...] | None:
+        """List an epoch's checkpoints, half ones too. Raises ReplicatorError."""
+        store, fmt = self.stores[region], FORMATS[kind]
+        key = TransferKey(store=region, path=f"scan:{run_key}/{folder}")
+        return await self.looks.ask(key, lambda _: scan(store, run_key, folder, fmt).checkpoints)
+
+    async def copy(
+        self, source: str, destination: str, path: CheckpointPath, kind: CheckpointFormat
+    ) -> str | None:
+        """Copy a checkpoint; return the digest of what then stands there, verified.
+
+        Raises ReplicatorError.
+        """
+        job = partial(_copy, self.stores[source], self.stores[destination], path, FORMATS[kind])
+        return await self.copies.ask(copy_key(destination, path), job)
+
+    async def remove(self, region: str, path: CheckpointPath) -> int | None:
+        """Remove a checkpoint from a region; return the bytes freed. Raises ReplicatorError."""
+        store = self.stores[region]
+        key = TransferKey(store=region, path=f"remove:{path}")
+        return await self.looks.ask(key, lambda _: remove(store, path))
+
+    async def clear(
+        self, region: str, path: CheckpointPath, *, now_s: float, older_than_s: float
+    ) -> int | None:
+        """Remove a half copy that nobody works on any more; return the bytes freed."""
+        store = self.stores[region]
+        key = TransferKey(store=region, path=f"clear:{path}")
+        return await self.looks.ask(
+            key, lambda _: clear_leftover(store, path, now_s=now_s, older_than_s=older_than_s)
+        )
+
+    async def is_sound(self, region: str, path: CheckpointPath, digest: str) -> bool | None:
+        """Return whether a region's copy is there and matches. Raises ReplicatorError."""
+        store = self.stores[region]
+        key = TransferKey(store=region, path=f"check:{path}")
+        return await self.looks.ask(key, lambda _: is_ready(store, path, digest))
+
+    def copied_bytes(self, destination: str, path: CheckpointPath) -> int | None:
+        """Return how far a copy is, None when none is under way."""
+        return self.copies.done_bytes(copy_key(destination, path))
+
+
+def copy_key(destination: str, path: CheckpointPath) -> TransferKey:
+    """Return what a copy is known by while it is under way."""
+    return TransferKey(store=destination, path=str(path))
+
+
+def path_of(run_uid: str, ref: CheckpointRef) -> CheckpointPath:
+    """Return where a run's checkpoint lies; a fork's seed lies with its parent."""
+    return CheckpointPath(run_key=ref.run_uid or run_uid, epoch=ref.epoch.folder, step=ref.step)
+
+
+def _bring_bundle(
+    uploads: ContentReader, store: ContentStore, digest: str, on_chunk: OnChunk
+) -> bool:
+    if not has_bundle(store, digest):
+        copy_bundle(uploads, store, digest, on_chunk)
+    return True
+
+
+def _find(
+    store: ContentStore, run_key: str, folder: str, fmt: Format, on_chunk: OnChunk
+) -> Finding:
+    found: list[Found] = []
+    troubles: list[str] = []
+    for one in scan(store, run_key, folder, fmt).checkpoints:
+        if one.stage is Stage.PARTIAL:
+            continue
+        try:
+            manifest = attest(store, one.path, fmt, on_chunk).manifest
+        except (Changed, Corrupt, Incomplete, NotFound) as error:
+            # It may be a save that goes on; the next look finds it whole, or never.
+            troubles.append(str(error))
+            continue
+        found.append(
+            Found(
+                step=one.path.step,
+                digest=manifest.digest,
+                size_bytes=manifest.size_bytes,
+                written_wall_s=one.modified_s,
+            )
+        )
+    return Finding(found=tuple(found), troubles=tuple(troubles))
+
+
+def _copy(
+    source: ContentStore,
+    destination: ContentStore,
+    path: CheckpointPath,
+    fmt: Format,
+    on_chunk: OnChunk,
+) -> str:
+    origin = attest(source, path, fmt, lambda size_bytes: None)
+    return copy(origin, source, destination, on_chunk).manifest.digest
+
+
+ContentError = ReplicatorError

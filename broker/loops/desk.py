@@ -1,0 +1,128 @@
+"""Where an agent hands in its commands, and what becomes of those that the log refuses.
+
+The rule: a refusal means that the state moved on since it was read; it is counted and forgotten,
+for the next tick looks again. An error in one run's handling is that run's alone: it is logged,
+counted, said to its users, and the others go on. An error of the log itself stops the tick.
+Read ``Desk.tell`` first.
+"""
+
+import logging
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from typing import Protocol
+
+from broker.history.commands import Command, WarnRun
+from broker.history.events import Recorded
+from broker.history.refusals import Refused
+from broker.history.regional import BrokerState, RegionState
+from broker.model.actor import Actor, ActorKind
+from broker.model.moment import Moment
+from broker.model.policy import TeamStanding
+from broker.model.reasons import Reason
+from broker.model.run import Run
+from broker.runtime.tasks import Fatal
+from broker.store.errors import LogError
+from broker.store.feed import Feed
+
+_log = logging.getLogger(__name__)
+
+
+class Clock(Protocol):
+    """The time."""
+
+    def now(self) -> Moment:
+        """Return the present moment."""
+        ...
+
+
+class Log(Protocol):
+    """What the agents need of the ledger."""
+
+    feed: Feed
+
+    async def handle(self, stream: str, command: Command, actor: Actor) -> tuple[Recorded, ...]:
+        """Decide a command and make its events durable."""
+        ...
+
+    def run(self, name: str) -> Run | None:
+        """Return a run as of the last commit."""
+        ...
+
+    def live_runs(self) -> Mapping[str, Run]:
+        """Return the runs for which something is left to do."""
+        ...
+
+    def region(self, region: str) -> RegionState:
+        """Return what ops set for a region."""
+        ...
+
+    def standing(self, team: str) -> TeamStanding:
+        """Return what a team holds now."""
+        ...
+
+    def broker(self) -> BrokerState:
+        """Return the broker's own state."""
+        ...
+
+
+class NewerIncarnationError(Fatal):
+    """A store shows a newer life of this broker's data: this one must not go on (R1)."""
+
+
+class Counts:
+    """What agents count, for the metrics: refusals by agent and reason, failures by agent."""
+
+    def __init__(self) -> None:
+        self.refusals: Counter[tuple[str, Reason]] = Counter()
+        self.failures: Counter[str] = Counter()
+        self.ticks: Counter[str] = Counter()
+
+
+class Desk:
+    """One agent's way to the log, in the agent's name."""
+
+    def __init__(self, log: Log, agent: str, counts: Counts, kind: ActorKind) -> None:
+        self.log = log
+        self._agent = agent
+        self._counts = counts
+        self._actor = Actor(kind=kind, name=agent)
+
+    async def tell(self, stream: str, *commands: Command) -> bool:
+        """Hand in commands in order. False: one was refused, and the rest were not handed in."""
+        for command in commands:
+            try:
+                await self.log.handle(stream, command, self._actor)
+            except Refused as refusal:
+                self._counts.refusals[self._agent, refusal.reason] += 1
+                _log.debug(
+                    "%s: %s refused for %s: %s",
+                    self._agent,
+                    type(command).__name__,
+                    stream,
+                    refusal.message,
+                )
+                return False
+        return True
+
+    async def for_each(
+        self, names: Iterable[str], handle: Callable[[str], Awaitable[None]]
+    ) -> tuple[str, ...]:
+        """Handle runs one after the other; return those that ran into an error."""
+        failed = []
+        for name in names:
+            try:
+                await handle(name)
+            except (LogError, NewerIncarnationError):
+                raise
+            except Exception as error:  # noqa: BLE001 - it is one run's, and loud; see above
+                failed.append(name)
+                self._counts.failures[self._agent] += 1
+                _log.exception("%s: an error in handling %s", self._agent, name)
+                await self._say_failed(name, error)
+        return tuple(failed)
+
+    async def _say_failed(self, name: str, error: Exception) -> None:
+        message = f"the broker's {self._agent} ran into {type(error).__name__}; ops see its log"
+        run = self.log.run(name)
+        if run is not None and not run.is_ended:
+            await self.tell(name, WarnRun(reason=Reason.UNKNOWN, message=message))

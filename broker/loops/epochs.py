@@ -1,0 +1,159 @@
+"""What is known of the open epochs beside the log: when ends were first seen, what a scan found.
+
+The rule: all of it can be lost: it only decides how long something is waited for, and a broker
+that starts anew waits anew. Read ``EpochBook.facts`` first.
+"""
+
+from dataclasses import dataclass, field
+
+from broker.history.commands import RecordCheckpoint
+from broker.loops.closing import RULES, explain, rank_ends, weigh
+from broker.loops.content import Content, ContentError, Finding
+from broker.loops.sight import ClusterSight, Sight
+from broker.model.checkpoint import CheckpointRef, EpochId
+from broker.model.moment import Moment
+from broker.model.reasons import Reason
+from broker.model.run import CloseRule, Epoch, Run
+from broker.placement.view import View
+from broker.policy.facts import EpochFacts
+from broker.policy.regions import may_go_on_without
+from regions.cluster import PlacementSeen, Stage
+from regions.launcher import rules
+
+SCAN_WITHIN_S = 600.0  # a close waits so long for its checkpoints to be described, then goes on
+RETRY_WITHIN_S = 30.0  # of it, a store that answers with an error is asked again so long
+LOST_AFTER_S = 60.0  # a launcher that lives looks at its control every few seconds
+
+
+@dataclass(slots=True, kw_only=True)
+class _Notes:
+    """One epoch's times, in broker seconds, and what the last look at its store found."""
+
+    epoch: EpochId
+    first_end_s: float | None = None
+    absent_since_s: float | None = None
+    notice_until_s: float | None = None
+    closed_since_s: float | None = None
+    finding: Finding | None = None
+
+
+@dataclass(slots=True)
+class EpochBook:
+    """Notes by run; of one epoch each, for a run has at most one that is open."""
+
+    sight: Sight
+    view: View
+    content: Content
+    _notes: dict[str, _Notes] = field(default_factory=dict)
+
+    def verdict(self, run: Run, epoch: Epoch, now: Moment) -> rules.Verdict:
+        """Return how an open or owing epoch stands by the start protocol."""
+        sight = self.sight.cluster(epoch.cluster)
+        who = None if epoch.is_owed else may_go_on_without(self.view, epoch, now)
+        is_lost = epoch.is_open and self._is_lost(run, epoch, sight, now)
+        return weigh(run, epoch, sight, is_lost=is_lost, go_on_by=who)
+
+    async def facts(self, run: Run, now: Moment) -> EpochFacts | None:
+        """Return the facts of the run's open epoch, as policy reads them.
+
+        None: it has none, or it is over and its checkpoints are still being looked through.
+        """
+        epoch = run.open_epoch
+        if epoch is None:
+            self._notes.pop(run.name, None)
+            return None
+        notes = self._of(run, epoch)
+        sight = self.sight.cluster(epoch.cluster)
+        seen, placement = sight.epoch(run, epoch), sight.placement(epoch.placement)
+        verdict = self.verdict(run, epoch, now)
+        closed = RULES[verdict.how] if isinstance(verdict, rules.Closed) else None
+        found: tuple[RecordCheckpoint, ...] = ()
+        if closed is not None and closed is not CloseRule.NEVER_STARTED:
+            if not await self._has_looked(run, epoch, notes, sight, now):
+                return None
+            found = _records(epoch, notes.finding)
+        is_all_over = closed in (CloseRule.SEEN_ENDED, CloseRule.FENCE_HEARD)
+        ends = rank_ends(epoch, seen, is_all_over=is_all_over)
+        if ends and notes.first_end_s is None:
+            notes.first_end_s = now.elapsed_s
+        explained = explain(seen, placement)
+        return EpochFacts(
+            epoch=epoch.id,
+            ends=ends,
+            first_end_s=notes.first_end_s,
+            closed=closed,
+            found=found,
+            cause=explained.cause,
+            message=explained.message,
+            notice_until_s=self._notice(notes, placement, explained.cause, now),
+        )
+
+    def _of(self, run: Run, epoch: Epoch) -> _Notes:
+        notes = self._notes.get(run.name)
+        if notes is None or notes.epoch != epoch.id:
+            notes = self._notes[run.name] = _Notes(epoch=epoch.id)
+        return notes
+
+    def _is_lost(self, run: Run, epoch: Epoch, sight: ClusterSight, now: Moment) -> bool:
+        """Whether its object is gone from its cluster for longer than a fence needs to be heard.
+
+        An object that somebody deleted leaves nobody to see its processes end. Absent from whole
+        looks for so long, with the fence in place, it is believed to be gone: who could hear has
+        heard.
+        """
+        notes = self._of(run, epoch)
+        if sight.placement(epoch.placement) is not None:
+            notes.absent_since_s = None
+            return False
+        if not sight.is_whole or not run.placements[epoch.placement].was_queued:
+            return False
+        seen = sight.epoch(run, epoch)
+        if seen is None or not seen.is_fence_written:
+            return False
+        if notes.absent_since_s is None:
+            notes.absent_since_s = now.elapsed_s
+        return now.since(notes.absent_since_s) >= LOST_AFTER_S
+
+    def _notice(
+        self, notes: _Notes, placement: PlacementSeen | None, cause: Reason | None, now: Moment
+    ) -> float | None:
+        is_noticed = (
+            placement is not None
+            and cause is Reason.NODE_PREEMPTED
+            and placement.stage is not Stage.ENDED
+        )
+        if is_noticed and placement is not None and notes.notice_until_s is None:
+            notes.notice_until_s = now.elapsed_s + (placement.eta_s or 0.0)
+        return notes.notice_until_s
+
+    async def _has_looked(
+        self, run: Run, epoch: Epoch, notes: _Notes, sight: ClusterSight, now: Moment
+    ) -> bool:
+        """Look through the epoch's store before its close; True when that is done or given up."""
+        if notes.finding is not None:
+            return True
+        if notes.closed_since_s is None:
+            notes.closed_since_s = now.elapsed_s
+        if not sight.is_store_readable or now.since(notes.closed_since_s) >= SCAN_WITHIN_S:
+            return True
+        kind = run.intent.workload.checkpoint.format
+        try:
+            notes.finding = await self.content.find(epoch.region, run.uid, epoch.id, kind)
+        except ContentError as error:
+            if error.can_retry and now.since(notes.closed_since_s) < RETRY_WITHIN_S:
+                return False
+            # What the log knows of it by now counts; the rest is not to be had.
+            notes.finding = Finding(found=(), troubles=(str(error),))
+        return notes.finding is not None
+
+
+def _records(epoch: Epoch, finding: Finding | None) -> tuple[RecordCheckpoint, ...]:
+    return tuple(
+        RecordCheckpoint(
+            ref=CheckpointRef(epoch=epoch.id, step=one.step, digest=one.digest),
+            size_bytes=one.size_bytes,
+            region=epoch.region,
+            written_wall_s=one.written_wall_s,
+        )
+        for one in (finding.found if finding is not None else ())
+    )

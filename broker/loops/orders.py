@@ -1,0 +1,132 @@
+"""What the log holds, as the port's actions: queue, grant, drain, withdraw. Pure.
+
+The rule: an action is derived from what is written and can be derived again, the same, by another
+life of the broker; it names the very object or epoch that it means. Read ``queue`` first.
+"""
+
+from broker.loops.sight import epoch_key
+from broker.model.checkpoint import CheckpointRef
+from broker.model.moment import Moment
+from broker.model.policy import RegionPolicy
+from broker.model.run import Epoch, Placement, Run
+from regions.cluster import (
+    Drain,
+    Fence,
+    Gang,
+    Grant,
+    Queue,
+    Revoke,
+    SealRecord,
+    Withdraw,
+)
+
+REASON_MAX = 200  # characters of a sentence that travels in a control record
+PRIORITY_SPAN = 1_000_000  # a waiting gang is below every granted one, whatever its user asked
+
+
+def queue(run: Run, placement: Placement, policy: RegionPolicy) -> Queue:
+    """Return the order that puts a placement's gang into its queue, gated."""
+    workload, site = run.intent.workload, placement.site
+    option = run.hardware(placement)
+    return Queue(
+        placement=placement.id,
+        run_key=run.uid,
+        run_name=run.name,
+        queue=site.key.queue,
+        flavor=site.key.flavor,
+        gang=Gang(
+            ranks=option.nodes,
+            accelerator=option.accelerator,
+            accelerators_per_node=option.accelerators_per_node,
+            cpu_millis=workload.resources.cpu_millis,
+            memory_bytes=workload.resources.memory_bytes,
+            topology=option.topology.value,
+        ),
+        command=workload.command,
+        env={**dict(workload.env), "BROKER_CAPACITY_TYPE": site.capacity_type.value},
+        image=workload.image,
+        bundle_digest=workload.bundle_digest,
+        secrets=tuple((s.name, s.env, s.mount_path) for s in workload.secrets),
+        service_account=workload.service_account,
+        priority=run.terms.priority,
+        granted_priority=run.terms.priority + PRIORITY_SPAN,
+        gate_timeout_s=policy.gate_timeout_s,
+        stop_grace_s=policy.fence_grace_s,
+        labels={
+            "team": run.intent.team,
+            "owner": run.intent.owner,
+            "run": run.name,
+            "placement": placement.id,
+            "capacity_type": site.capacity_type.value,
+        },
+    )
+
+
+def grant(run: Run, epoch: Epoch, incarnation: int) -> Grant:
+    """Return the order that writes an epoch's grant, with the seals that it rests on (R2)."""
+    return Grant(
+        placement=epoch.placement,
+        epoch=epoch_key(run, epoch),
+        incarnation=incarnation,
+        world_size=run.placements[epoch.placement].site.nodes,
+        resume_path=None if epoch.resume_from is None else path(run, epoch.resume_from),
+        bundle_digest=run.intent.workload.bundle_digest,
+        seals=tuple(
+            seal(run, former)
+            for former in run.epochs
+            if not former.is_open and former.started_s is not None
+        ),
+    )
+
+
+def seal(run: Run, epoch: Epoch) -> SealRecord:
+    """Return what counts of a closed epoch."""
+    counting = sorted(
+        (c.ref.step, c.ref.digest)
+        for c in run.checkpoints
+        if c.ref.epoch == epoch.id and c.is_sealed and c.ref.is_own
+    )
+    return SealRecord(
+        number=epoch.id.number,
+        nonce=epoch.id.nonce,
+        checkpoints=tuple(counting),
+    )
+
+
+def path(run: Run, ref: CheckpointRef) -> str:
+    """Return a checkpoint's folder, relative to a store."""
+    return f"runs/{ref.run_uid or run.uid}/{ref.epoch.folder}/checkpoints/step-{ref.step}"
+
+
+def drain(run: Run, epoch: Epoch, now: Moment) -> Drain | None:
+    """Return the order to save and stop, None when none was given."""
+    if epoch.drain is None:
+        return None
+    return Drain(
+        epoch=epoch_key(run, epoch),
+        reason=epoch.drain.message[:REASON_MAX] or epoch.drain.reason.value,
+        grace_s=max(0.0, epoch.drain.deadline_s - now.elapsed_s),
+    )
+
+
+def revoke(run: Run, epoch: Epoch) -> Revoke:
+    """Return the order to revoke an epoch that has no owner yet."""
+    return Revoke(epoch=epoch_key(run, epoch))
+
+
+def fence(run: Run, epoch: Epoch) -> Fence:
+    """Return the order that tells an epoch to stop."""
+    why = "closed" if epoch.stop is None else epoch.stop.message or epoch.stop.reason.value
+    return Fence(epoch=epoch_key(run, epoch), reason=why[:REASON_MAX])
+
+
+def withdraw(run: Run, placement: Placement, uid: str) -> Withdraw:
+    """Return the order to remove a placement's object; ``uid`` is the one that is meant."""
+    epoch = None if placement.epoch is None else run.epoch(placement.epoch)
+    return Withdraw(
+        placement=placement.id,
+        run_key=run.uid,
+        uid=uid,
+        epoch=None if epoch is None else epoch_key(run, epoch),
+        is_closed=epoch is not None and not epoch.is_open,
+    )

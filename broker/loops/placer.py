@@ -1,0 +1,191 @@
+"""The placer: keeps the view up to date, and asks the pure rooms what is to be done.
+
+The rule: one tick takes in what changed, judges the runs that are due (``policy.judge``), then
+plans (``placement.plan``), and hands all of it to the log. It touches no cluster. The log's
+refusals are no failures: the state moved on, and the run is looked at again. Read
+``Placer.tick``.
+"""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Protocol
+
+from broker.history.commands import RunCommand
+from broker.history.regional import unseen_regions
+from broker.loops.desk import Clock, Desk
+from broker.loops.epochs import EpochBook
+from broker.loops.outposts import Outposts
+from broker.loops.roster import Roster
+from broker.loops.sight import Sight
+from broker.placement.line import Agenda
+from broker.placement.plan import plan
+from broker.placement.standing import RegionStanding
+from broker.placement.view import View
+from broker.policy.judge import judge, next_look_s
+from broker.policy.placing import commands
+
+PLANS_PER_TICK = 8  # a plan that reached its bound is followed by another at once
+JUDGED_PER_TICK = 1_000
+JUDGE_AGAIN_S = 1.0  # a run that the log refused something for is judged again after so long
+
+
+class Draws(Protocol):
+    """Chance, for ids."""
+
+    def placement(self) -> str:
+        """Return the id of a placement."""
+        ...
+
+    def nonce(self) -> str:
+        """Return the nonce of a grant."""
+        ...
+
+
+class Placer:
+    """Decides for all runs. One per broker: it is the view's only writer."""
+
+    def __init__(
+        self,
+        *,
+        desk: Desk,
+        roster: Roster,
+        sight: Sight,
+        view: View,
+        book: EpochBook,
+        outposts: Outposts,
+        draws: Draws,
+        clock: Clock,
+    ) -> None:
+        self._desk = desk
+        self._roster = roster
+        self._sight = sight
+        self._view = view
+        self._book = book
+        self._outposts = outposts
+        self._draws = draws
+        self._clock = clock
+        self._due = Agenda()
+        self._capped: set[str] = set()
+        self.changes = desk.log.feed.subscribe()
+        self.changes.add({f"regions/{region}" for region in outposts.regions})
+        self.changes.add(set(roster.names()))
+        sight.subscribe(self.changes)
+
+    async def tick(self) -> None:
+        """Take in what changed, judge what is due, plan."""
+        self._roster.refresh()
+        now = self._clock.now()
+        names = self._take_in()
+        names |= set(self._due.due(now.elapsed_s, JUDGED_PER_TICK))
+        failed = await self._desk.for_each(sorted(names), self._judge)
+        for name in failed:
+            self._due.set(name, now.elapsed_s + JUDGE_AGAIN_S)
+        # What was just decided is part of what is planned on.
+        later = self._take_in()
+        self.changes.add(later)
+        await self._plan()
+
+    def next_s(self) -> float | None:
+        """Return when time alone next calls for a tick (broker seconds), None for not foreseen."""
+        times = (self._due.next_s(), self._view.agenda.next_s())
+        return min((at_s for at_s in times if at_s is not None), default=None)
+
+    def _take_in(self) -> set[str]:
+        """Bring the view up to date; return the runs that changed or whose world did."""
+        streams = self.changes.take()
+        names = {one for one in streams if "/runs/" in one}
+        for stream in streams:
+            kind, _, rest = stream.partition("/")
+            if kind == "regions":
+                names |= self._take_in_region(rest)
+            elif kind == "broker":
+                for region in self._outposts.regions:
+                    names |= self._take_in_region(region)
+            elif kind == "clusters":
+                self._view.apply_cluster(self._sight.cluster(rest).facts)
+                names |= self._roster.on_cluster(rest)
+        for signal in self._sight.take_signals():
+            self._view.apply_signal(signal)
+        self._take_in_runs(streams)
+        return names
+
+    def _take_in_runs(self, streams: frozenset[str]) -> None:
+        teams = {stream.split("/")[1] for stream in streams if stream.startswith("teams/")}
+        for stream in streams:
+            run = self._desk.log.run(stream) if "/runs/" in stream else None
+            if run is not None:
+                self._view.apply_run(run)
+        # The minutes of a team with such a cap run on by themselves.
+        for team in teams | self._capped:
+            standing = self._desk.log.standing(team)
+            self._view.apply_team(team, standing)
+            if standing.caps.gate_gpu_minutes_per_day is None:
+                self._capped.discard(team)
+            else:
+                self._capped.add(team)
+
+    def _take_in_region(self, region: str) -> set[str]:
+        log = self._desk.log
+        state = log.region(region)
+        unseen = unseen_regions(log.broker(), {region: state}, (region,))
+        standing = RegionStanding(
+            region=region,
+            policy=state.policy,
+            is_cordoned=state.is_cordoned,
+            is_draining=state.drain is not None,
+            is_surveyed=not unseen,
+        )
+        if state.drain is not None:
+            standing = replace(standing, drain_grace_s=state.drain.grace_s)
+        self._view.apply_region(standing)
+        concerned: set[str] = set()
+        for outpost in self._outposts.of_region(region):
+            concerned |= self._roster.on_cluster(outpost.cluster)
+        return concerned
+
+    async def _judge(self, name: str) -> None:
+        run = self._desk.log.run(name)
+        if run is None or run.is_ended:
+            self._due.drop(name)
+            return
+        now = self._clock.now()
+        facts = await self._book.facts(run, now)
+        told = judge(self._view, run, facts, now, self._nonces())
+        is_taken = await self._tell(name, told)
+        at_s = next_look_s(self._view, run, facts, now)
+        if not is_taken or (facts is None and run.open_epoch is not None):
+            # Refused, or its checkpoints are still being looked through.
+            soon_s = now.elapsed_s + (JUDGE_AGAIN_S if not is_taken else 0.2)
+            at_s = soon_s if at_s is None else min(at_s, soon_s)
+        if at_s is None:
+            self._due.drop(name)
+        else:
+            self._due.set(name, at_s)
+
+    async def _tell(self, name: str, told: tuple[RunCommand, ...]) -> bool:
+        is_taken = True
+        for command in told:
+            is_taken = await self._desk.tell(name, command) and is_taken
+        return is_taken
+
+    async def _plan(self) -> None:
+        for _ in range(PLANS_PER_TICK):
+            now = self._clock.now()
+            made = plan(self._view, now, self._placements())
+            self._view.settle(made)
+            for name, command in commands(made):
+                if not await self._desk.tell(name, command):
+                    self._view.refused(name, now.elapsed_s)
+            if made.choices:
+                # The next plan must see what this one did, or it would do it again.
+                self.changes.add(self._take_in())
+            if made.is_whole:
+                return
+
+    def _nonces(self) -> Iterator[str]:
+        while True:
+            yield self._draws.nonce()
+
+    def _placements(self) -> Iterator[str]:
+        while True:
+            yield self._draws.placement()

@@ -1,0 +1,123 @@
+"""What an observation tells the log about one run: facts as commands. Pure.
+
+The rule: only what was positively seen is told, of placements that the log knows and of the
+processes that an epoch's owner lists (B4). An absence counts only in a whole observation. A fact
+that the log holds already yields nothing there, so telling it again is harmless. Read ``reports``.
+"""
+
+from collections.abc import Iterator
+
+from broker.history.commands import (
+    EndPlacement,
+    RecordDrainAck,
+    RecordProgress,
+    RecordRunning,
+    RecordStart,
+    ReportPlacement,
+    RunCommand,
+)
+from broker.loops.sight import ClusterSight, furthest
+from broker.loops.translate import SaidEnd, end_of, report_of, vanished
+from broker.model.moment import Moment
+from broker.model.run import Epoch, Placement, Run
+from regions.cluster import EpochSeen, OwnerState, PlacementSeen, Stage
+
+PROGRESS_EVERY_S = 10.0  # the stream of steps is not the log; live progress is read from the sight
+EXITED = "EXITED"
+
+
+def reports(run: Run, cluster: str, sight: ClusterSight, now: Moment) -> tuple[RunCommand, ...]:
+    """Return what a cluster, as last seen, tells of a run."""
+    told: list[RunCommand] = []
+    epoch = run.open_epoch
+    if epoch is not None and epoch.cluster == cluster and sight.is_store_readable:
+        seen = sight.epoch(run, epoch)
+        if seen is not None:
+            told += _of_epoch(run, epoch, seen, now)
+    if not sight.is_reachable:
+        return tuple(told)
+    is_starting = any(isinstance(command, RecordStart) for command in told)
+    for placement in run.live_placements:
+        if placement.site.key.cluster != cluster:
+            continue
+        holds = epoch is not None and epoch.placement == placement.id
+        if not (holds and is_starting):
+            told += _of_placement(placement, sight, holds_epoch=holds)
+    return tuple(told)
+
+
+def _of_epoch(run: Run, epoch: Epoch, seen: EpochSeen, now: Moment) -> Iterator[RunCommand]:
+    if seen.owner is not OwnerState.STARTED:
+        return
+    if epoch.started_s is None:
+        yield RecordStart(epoch=epoch.id, nonces=seen.nonces)
+    if epoch.running_s is None and is_running(seen):
+        yield RecordRunning(epoch=epoch.id)
+    yield from _progress(run, epoch, seen, now)
+    if epoch.drain is not None and not epoch.drain.is_acked:
+        yield from _drain_ack(epoch, seen)
+
+
+def is_running(seen: EpochSeen) -> bool:
+    """Return whether every listed rank reported that its command runs, or ran."""
+    running = {report.rank for report in seen.reports if report.is_running}
+    running |= {end.rank for end in seen.ends if end.kind == EXITED}
+    return bool(seen.nonces) and running.issuperset(range(len(seen.nonces)))
+
+
+def _progress(run: Run, epoch: Epoch, seen: EpochSeen, now: Moment) -> Iterator[RunCommand]:
+    report = furthest(seen.reports)
+    if report is None or report.step is None:
+        return
+    last = run.progress
+    if last is not None and last.epoch == epoch.id.number:
+        is_last = len(seen.ends) == len(seen.nonces)
+        if report.step <= last.step:
+            return
+        if now.since(last.at_s) < PROGRESS_EVERY_S and not is_last:
+            return
+    yield RecordProgress(epoch=epoch.id, step=report.step, loss=report.loss)
+
+
+def _drain_ack(epoch: Epoch, seen: EpochSeen) -> Iterator[RunCommand]:
+    """A gang has answered when each rank that still runs has; the least that they saved counts."""
+    over = {end.rank for end in seen.ends} | seen.gone
+    acked = {report.rank: report for report in seen.reports if report.is_drain_acked}
+    if acked and all(rank in acked or rank in over for rank in range(len(seen.nonces))):
+        steps = [report.drain_step for report in acked.values() if report.drain_step is not None]
+        yield RecordDrainAck(epoch=epoch.id, step=min(steps, default=None))
+
+
+def _of_placement(
+    placement: Placement, sight: ClusterSight, *, holds_epoch: bool
+) -> Iterator[RunCommand]:
+    seen = sight.placement(placement.id)
+    if seen is None:
+        # What was never seen may be a queueing on its way; that it is not here says nothing yet.
+        if sight.is_whole and placement.was_queued and not holds_epoch:
+            yield _ended(placement, vanished(placement))
+        return
+    if seen.stage is Stage.ENDED:
+        # With an open epoch it is the start protocol that says when it is over.
+        if not holds_epoch:
+            yield _ended(placement, end_of(placement, seen))
+        return
+    yield _report(placement, seen)
+
+
+def _report(placement: Placement, seen: PlacementSeen) -> ReportPlacement:
+    said = report_of(placement, seen)
+    return ReportPlacement(
+        placement=placement.id,
+        state=said.state,
+        reason=said.reason,
+        message=said.message,
+        arrival=said.arrival,
+        cluster_uid=seen.uid,
+    )
+
+
+def _ended(placement: Placement, said: SaidEnd) -> EndPlacement:
+    return EndPlacement(
+        placement=placement.id, end=said.end, reason=said.reason, message=said.message
+    )

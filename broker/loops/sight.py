@@ -1,0 +1,202 @@
+"""What the clusters showed last: in memory, rebuilt by looking again.
+
+The rule: silence changes nothing of what was seen; it is only said since when. Whoever wants to
+know what changed subscribes: run names, and ``clusters/<name>`` for a cluster that turned.
+Read ``Sight.saw`` first.
+"""
+
+from collections import deque
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+
+from broker.loops.translate import facts_of, signal_of
+from broker.model.capacity import ClusterFacts, Signal
+from broker.model.moment import Moment
+from broker.model.run import Epoch, Progress, Run
+from broker.store.feed import Changes
+from regions.cluster import (
+    ClusterObservation,
+    EpochKey,
+    EpochSeen,
+    PlacementSeen,
+    RankReport,
+)
+
+SIGNALS_KEPT = 1_000  # of all clusters, until the placer takes them
+NO_EPOCHS: Mapping[EpochKey, EpochSeen] = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterSight:
+    """One cluster as last seen.
+
+    ``observation`` None: not once yet. ``seen_s`` is when it last answered, ``silent_since_s``
+    since when it or its store does not (broker seconds). ``epochs`` are from the last look at the
+    store, which may be younger than the observation, ``is_store_readable`` whether that was read.
+    """
+
+    facts: ClusterFacts
+    observation: ClusterObservation | None = None
+    seen_s: float | None = None
+    silent_since_s: float | None = None
+    epochs: Mapping[EpochKey, EpochSeen] = NO_EPOCHS
+    is_store_readable: bool = False
+    last_serial: int = 0
+
+    @property
+    def is_reachable(self) -> bool:
+        """Whether the cluster answered the last time it was asked."""
+        return self.facts.is_reachable
+
+    @property
+    def is_silent(self) -> bool:
+        """Whether the cluster or its store could not be read at the last look."""
+        return not self.facts.is_reachable or not self.is_store_readable
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the last look saw all: what is missing in it is not there."""
+        return self.is_reachable and self.observation is not None and self.observation.is_whole
+
+    def placement(self, placement: str) -> PlacementSeen | None:
+        """Return a placement as last seen, None when the cluster did not show it."""
+        return None if self.observation is None else self.observation.placements.get(placement)
+
+    def epoch(self, run: Run, epoch: Epoch) -> EpochSeen | None:
+        """Return what the store said of an epoch, None when it said nothing."""
+        return self.epochs.get(epoch_key(run, epoch))
+
+
+class Sight:
+    """All clusters as last seen, and the signals that the placer has not taken yet."""
+
+    def __init__(self, clusters: Iterable[tuple[str, str]]) -> None:
+        self._sights = {
+            cluster: ClusterSight(facts=_never_seen(cluster, region))
+            for cluster, region in clusters
+        }
+        self._signals: deque[Signal] = deque(maxlen=SIGNALS_KEPT)
+        self._subscribers: set[Changes] = set()
+
+    def cluster(self, cluster: str) -> ClusterSight:
+        """Return a cluster as last seen; one that the broker was not told of is never seen."""
+        known = self._sights.get(cluster)
+        return known or ClusterSight(facts=_never_seen(cluster, ""))
+
+    def clusters(self) -> tuple[ClusterSight, ...]:
+        """Return every cluster as last seen."""
+        return tuple(self._sights.values())
+
+    def subscribe(self, changes: Changes) -> None:
+        """Add what is seen to change from now on to a taker's collection, and every cluster now."""
+        changes.add({f"clusters/{cluster}" for cluster in self._sights})
+        self._subscribers.add(changes)
+
+    def take_signals(self) -> tuple[Signal, ...]:
+        """Return the signals that came since the last call."""
+        taken = tuple(self._signals)
+        self._signals.clear()
+        return taken
+
+    def saw(self, observation: ClusterObservation, now: Moment, names: Iterable[str]) -> None:
+        """Take in an answer; ``names`` are the runs that it shows changed."""
+        cluster, now_s = observation.cluster, now.elapsed_s
+        before = self.cluster(cluster)
+        fresh = [s for s in observation.signals if s.serial > before.last_serial]
+        found = (signal_of(cluster, seen, now_s) for seen in fresh)
+        self._signals.extend(signal for signal in found if signal is not None)
+        facts = facts_of(observation, now_s)
+        silent_s = None if observation.is_store_readable else before.silent_since_s or now_s
+        self._put(
+            cluster,
+            ClusterSight(
+                facts=replace(facts, silent_since_elapsed_s=silent_s),
+                observation=observation,
+                seen_s=now_s,
+                silent_since_s=silent_s,
+                epochs=observation.epochs if observation.is_store_readable else before.epochs,
+                is_store_readable=observation.is_store_readable,
+                last_serial=max((s.serial for s in observation.signals), default=0),
+            ),
+            names,
+        )
+
+    def heard_nothing(
+        self, cluster: str, store: ClusterObservation | None, now: Moment, names: Iterable[str]
+    ) -> None:
+        """Take in a silence; ``store`` is what the region's store alone still tells, or None."""
+        before = self.cluster(cluster)
+        silent_s = now.elapsed_s if before.silent_since_s is None else before.silent_since_s
+        is_readable = store is not None and store.is_store_readable
+        facts = replace(
+            before.facts,
+            is_reachable=False,
+            is_store_reachable=is_readable,
+            silent_since_elapsed_s=silent_s,
+        )
+        sight = replace(
+            before,
+            facts=facts,
+            silent_since_s=silent_s,
+            epochs=store.epochs if store is not None and is_readable else before.epochs,
+            is_store_readable=is_readable,
+        )
+        self._put(cluster, sight, names)
+
+    def progress(self, run: Run) -> Progress | None:
+        """Return the last believed report of a run's open epoch, logged or not."""
+        epoch = run.open_epoch
+        if epoch is None:
+            return None
+        sight = self.cluster(epoch.cluster)
+        seen = sight.epoch(run, epoch)
+        report = None if seen is None else furthest(seen.reports)
+        if report is None or report.step is None or sight.observation is None:
+            return run.progress
+        return Progress(
+            epoch=epoch.id.number,
+            step=report.step,
+            loss=report.loss,
+            at_s=sight.seen_s or 0.0,
+            at_wall_s=run.updated.wall_s + (sight.seen_s or 0.0) - run.updated.elapsed_s,
+        )
+
+    def _put(self, cluster: str, sight: ClusterSight, names: Iterable[str]) -> None:
+        before = self._sights.get(cluster)
+        self._sights[cluster] = sight
+        changed = set(names)
+        if before is None or _differs(before.facts, sight.facts):
+            changed.add(f"clusters/{cluster}")
+        for subscriber in self._subscribers:
+            subscriber.add(changed)
+
+
+def epoch_key(run: Run, epoch: Epoch) -> EpochKey:
+    """Return an epoch as a store names it."""
+    return EpochKey(run_key=run.uid, number=epoch.id.number, nonce=epoch.id.nonce)
+
+
+def furthest(reports: Iterable[RankReport]) -> RankReport | None:
+    """Return the report of the highest step, of the lowest rank among equals; None without one."""
+    with_step = [report for report in reports if report.step is not None]
+    return max(with_step, key=lambda r: (r.step or 0, -r.rank), default=None)
+
+
+def _differs(before: ClusterFacts, after: ClusterFacts) -> bool:
+    # When it was seen is no difference by itself.
+    return replace(before, seen_elapsed_s=None) != replace(after, seen_elapsed_s=None)
+
+
+def _never_seen(cluster: str, region: str) -> ClusterFacts:
+    return ClusterFacts(
+        cluster=cluster,
+        region=region,
+        is_reachable=False,
+        is_store_reachable=False,
+        seen_elapsed_s=None,
+        silent_since_elapsed_s=None,
+        flavors=(),
+        stopped_queues=frozenset(),
+        blind=(),
+    )

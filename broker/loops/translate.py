@@ -1,0 +1,268 @@
+"""What a cluster reports, in the broker's nouns, reasons and sentences.
+
+The rule: the words of a cluster's machinery end here. Unknown stays None, and what the broker
+cannot name is UNKNOWN with the cluster's own sentence. Pure. Read ``report_of`` first.
+"""
+
+from dataclasses import dataclass
+from decimal import Decimal
+
+from broker.model.capacity import (
+    ClusterFacts,
+    FlavorFacts,
+    FlavorKey,
+    Signal,
+    SignalKind,
+)
+from broker.model.intent import CapacityType
+from broker.model.reasons import Reason
+from broker.model.run import Arrival, Placement
+from broker.model.states import PlacementEnd, PlacementState
+from regions.cluster import (
+    Cause,
+    ClusterObservation,
+    FlavorSeen,
+    PlacementSeen,
+    QueueSeen,
+    SignalSeen,
+    Stage,
+)
+
+SENTENCE_MAX = 500  # a cluster's own words, cut before they go into the log
+
+# What a wait in a cluster is called. AT_GATE is not a cause: it is seen in the store.
+REASON_OF: dict[Cause, Reason] = {
+    Cause.NONE: Reason.UNKNOWN,
+    Cause.WAITING_FOR_QUOTA: Reason.WAITING_FOR_QUOTA,
+    Cause.QUOTA_NEVER_FITS: Reason.QUOTA_TOO_SMALL,
+    Cause.QUEUE_STOPPED: Reason.QUEUE_STOPPED,
+    Cause.WAITING_FOR_FLEX: Reason.WAITING_FOR_FLEX,
+    Cause.NODES_COMING: Reason.NODES_COMING,
+    Cause.STOCKOUT: Reason.STOCKOUT,
+    Cause.PARTIAL_ARRIVAL: Reason.PARTIAL_ARRIVAL,
+    Cause.PODS_STARTING: Reason.PODS_STARTING,
+    Cause.IMAGE_PULL_FAILING: Reason.IMAGE_PULL_FAILING,
+    Cause.NODE_PREEMPTED: Reason.NODE_PREEMPTED,
+    Cause.NODE_LOST: Reason.NODE_LOST,
+    Cause.EVICTED: Reason.EVICTED,
+    Cause.MEMBER_EXITED: Reason.GANG_NOT_WHOLE,
+    Cause.WITHDRAWN: Reason.EVICTED,
+    Cause.REFUSED: Reason.REFUSED_BY_CLUSTER,
+    Cause.WEDGED: Reason.WEDGED,
+    Cause.UNKNOWN: Reason.UNKNOWN,
+}
+
+_USUAL = {
+    Stage.QUEUED: Reason.WAITING_FOR_QUOTA,
+    Stage.PROVISIONING: Reason.NODES_COMING,
+    Stage.STANDING: Reason.PODS_STARTING,
+    Stage.ENDED: Reason.UNKNOWN,
+}
+
+_ENDS = {
+    Reason.NODE_PREEMPTED: PlacementEnd.PREEMPTED,
+    Reason.EVICTED: PlacementEnd.PREEMPTED,
+    Reason.NODE_LOST: PlacementEnd.LOST,
+    Reason.UNKNOWN: PlacementEnd.LOST,
+}
+
+# What a launcher that left its gate exits with; see regions.launcher.exits.
+_GATE_EXITS = {
+    80: (Reason.GATE_TIMEOUT, "it stood at the gate as long as it may and gave its nodes back"),
+    84: (Reason.BUNDLE_DAMAGED, "the bundle in the region's store is damaged or missing"),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Said:
+    """Where a placement stands, as the log keeps it."""
+
+    state: PlacementState
+    reason: Reason
+    message: str
+    arrival: Arrival
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SaidEnd:
+    """How a placement without an open epoch ended."""
+
+    end: PlacementEnd
+    reason: Reason
+    message: str
+
+
+def report_of(placement: Placement, seen: PlacementSeen) -> Said:
+    """Say where a placement stands that the cluster still holds."""
+    arrival = Arrival(
+        ahead=seen.ahead,
+        ahead_gpus=seen.ahead_gpus,
+        nodes_here=seen.nodes_here,
+        nodes_wanted=seen.nodes_wanted,
+    )
+    if placement.state is PlacementState.RUNNING:
+        message = f"Running in {placement.site.region}"
+        return Said(
+            state=PlacementState.RUNNING, reason=Reason.TRAINING, message=message, arrival=arrival
+        )
+    if seen.stage is Stage.STANDING and seen.is_whole_at_gate:
+        message = f"the whole gang stands at its gate in {placement.site.region}"
+        return Said(
+            state=PlacementState.AT_GATE, reason=Reason.AT_GATE, message=message, arrival=arrival
+        )
+    reason = reason_of(seen)
+    state = PlacementState.QUEUED if seen.stage is Stage.QUEUED else PlacementState.PROVISIONING
+    return Said(state=state, reason=reason, message=_wait(placement, seen, reason), arrival=arrival)
+
+
+def reason_of(seen: PlacementSeen) -> Reason:
+    """Return the reason for what the cluster says of a placement."""
+    reason = REASON_OF[seen.cause]
+    return _USUAL[seen.stage] if reason is Reason.UNKNOWN else reason
+
+
+def end_of(placement: Placement, seen: PlacementSeen) -> SaidEnd:
+    """Say how a placement ended that the cluster holds no member of any more."""
+    region = placement.site.region
+    if placement.withdraw is not None:
+        return SaidEnd(
+            end=PlacementEnd.WITHDRAWN if placement.epoch is None else PlacementEnd.REVOKED,
+            reason=placement.withdraw.reason,
+            message=placement.withdraw.message,
+        )
+    if seen.cause is Cause.MEMBER_EXITED or seen.cause is Cause.NONE:
+        codes = [member.exit_code for member in seen.members if member.exit_code in _GATE_EXITS]
+        reason, words = (
+            _GATE_EXITS[codes[0]]
+            if codes and codes[0] is not None
+            else (Reason.GANG_NOT_WHOLE, "one of its processes left the gate")
+        )
+        message = f"{region}: {words}"
+        return SaidEnd(end=PlacementEnd.FAILED, reason=reason, message=message)
+    reason = REASON_OF[seen.cause]
+    message = f"{region}: {_LOST_WORDS.get(reason, 'it ended')}{_own_words(seen)}"
+    return SaidEnd(end=_ENDS.get(reason, PlacementEnd.FAILED), reason=reason, message=message)
+
+
+def vanished(placement: Placement) -> SaidEnd:
+    """Say that a placement is not in its cluster any more, and nobody told it to go."""
+    if placement.withdraw is not None:
+        return SaidEnd(
+            end=PlacementEnd.WITHDRAWN if placement.epoch is None else PlacementEnd.REVOKED,
+            reason=placement.withdraw.reason,
+            message=placement.withdraw.message,
+        )
+    message = f"{placement.site.region}: the cluster holds it no longer and does not say why"
+    return SaidEnd(end=PlacementEnd.LOST, reason=Reason.UNKNOWN, message=message)
+
+
+def _wait(placement: Placement, seen: PlacementSeen, reason: Reason) -> str:
+    site = placement.site
+    match reason:
+        case Reason.WAITING_FOR_QUOTA:
+            ahead = "" if seen.ahead_gpus is None else f", {seen.ahead_gpus} GPUs ahead of you"
+            return f"waiting for quota in {site.region}{ahead}"
+        case Reason.NODES_COMING | Reason.PARTIAL_ARRIVAL | Reason.STOCKOUT:
+            return f"{_nodes(seen)} in {site.region}{_NODE_WORDS[reason]}"
+        case Reason.PODS_STARTING:
+            standing = len(seen.standing)
+            return f"{standing} of {site.nodes} processes are at the gate in {site.region}"
+        case Reason.WAITING_FOR_FLEX:
+            when = "" if seen.eta_s is None else f", expected in {seen.eta_s:.0f} s"
+            return f"booked flex capacity in {site.region} is to come{when}"
+        case Reason.QUOTA_TOO_SMALL:
+            return f"the quota in {site.region} can never take it{_own_words(seen)}"
+        case Reason.QUEUE_STOPPED:
+            return f"the queue in {site.region} is stopped by its operators"
+        case _:
+            words = _LOST_WORDS.get(reason, reason.value.lower().replace("_", " "))
+            return f"{site.region}: {words}{_own_words(seen)}"
+
+
+def _nodes(seen: PlacementSeen) -> str:
+    if seen.nodes_here is None or seen.nodes_wanted is None:
+        return "its machines are on their way"
+    return f"{seen.nodes_here} of {seen.nodes_wanted} machines are here"
+
+
+def _own_words(seen: PlacementSeen) -> str:
+    return f" ({seen.message[:SENTENCE_MAX]})" if seen.message else ""
+
+
+_NODE_WORDS = {
+    Reason.NODES_COMING: ", the rest are on their way",
+    Reason.PARTIAL_ARRIVAL: ", the rest are out of stock",
+    Reason.STOCKOUT: ", no more can be bought: out of stock",
+}
+_LOST_WORDS = {
+    Reason.NODE_PREEMPTED: "its machines are taken back",
+    Reason.NODE_LOST: "one of its machines was lost",
+    Reason.EVICTED: "its capacity went to somebody else",
+    Reason.REFUSED_BY_CLUSTER: "the cluster refused it",
+    Reason.WEDGED: "it makes no headway in its cluster",
+    Reason.IMAGE_PULL_FAILING: "its image cannot be pulled",
+}
+
+
+# ---- What is known of a cluster -----------------------------------------------------------------
+
+
+def facts_of(observation: ClusterObservation, seen_s: float) -> ClusterFacts:
+    """Return a cluster that answered, as of ``seen_s`` (broker seconds)."""
+    return ClusterFacts(
+        cluster=observation.cluster,
+        region=observation.region,
+        is_reachable=True,
+        is_store_reachable=observation.is_store_readable,
+        seen_elapsed_s=seen_s,
+        silent_since_elapsed_s=None,
+        flavors=tuple(
+            _flavor(observation, queue, flavor)
+            for queue in observation.queues
+            for flavor in queue.flavors
+        ),
+        stopped_queues=frozenset(q.queue for q in observation.queues if q.is_stopped),
+        blind=observation.blind,
+    )
+
+
+def signal_of(cluster: str, seen: SignalSeen, now_s: float) -> Signal | None:
+    """Return a signal on the broker's time, None for a kind that this broker does not know."""
+    if seen.kind not in _KINDS:
+        return None
+    return Signal(
+        key=FlavorKey(cluster=cluster, queue=seen.queue, flavor=seen.flavor),
+        kind=SignalKind(seen.kind),
+        elapsed_s=max(0.0, now_s - seen.age_s),
+        source=seen.source,
+        detail=seen.detail[:SENTENCE_MAX],
+        gpus=seen.gpus,
+        wait_s=seen.wait_s,
+    )
+
+
+_KINDS = frozenset(kind.value for kind in SignalKind)
+
+
+def _flavor(observation: ClusterObservation, queue: QueueSeen, seen: FlavorSeen) -> FlavorFacts:
+    price: Decimal | None = seen.price_per_gpu_hour
+    return FlavorFacts(
+        key=FlavorKey(cluster=observation.cluster, queue=queue.queue, flavor=seen.flavor),
+        region=observation.region,
+        accelerator=seen.accelerator,
+        accelerators_per_node=seen.accelerators_per_node,
+        capacity_type=CapacityType(seen.capacity_type),
+        zones=seen.zones,
+        price_per_gpu_hour=price,
+        nominal=seen.nominal,
+        reserved=seen.reserved,
+        used=seen.used,
+        borrowable=seen.borrowable,
+        pending_ahead_gpus=queue.pending_gpus,
+        pending_ahead=queue.pending,
+        nodes_free=seen.nodes_free,
+        nodes_coming=seen.nodes_coming,
+        max_nodes=seen.max_nodes,
+        startup_s=seen.startup_s,
+        preemption_notice_s=seen.preemption_notice_s,
+    )

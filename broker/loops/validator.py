@@ -1,0 +1,102 @@
+"""The validator: checks what an intent needs that the edge could not check at once.
+
+The rule: what is missing is named by the field that asks for it, and ends the run before anything
+was spent. Read ``problem`` first.
+"""
+
+from dataclasses import dataclass
+from typing import Protocol
+from urllib.parse import urlsplit
+
+from broker.history.commands import AcceptRun, RejectRun
+from broker.loops.desk import Desk
+from broker.loops.roster import Roster
+from broker.model.intent import Intent
+from broker.model.reasons import Reason
+
+
+class Bundles(Protocol):
+    """The bundles of this brokerd."""
+
+    def size_bytes(self, digest: str) -> int | None:
+        """Return the size of a bundle, None when it is not there."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Problem:
+    """Why an intent cannot run; ``field`` is a proto path."""
+
+    field: str
+    reason: Reason
+    message: str
+
+
+def problem(
+    intent: Intent, bundles: Bundles, regions_needing_image: frozenset[str]
+) -> Problem | None:
+    """Return the first thing that is missing for an intent, or None.
+
+    ``regions_needing_image`` are those with a cluster that runs images only.
+    """
+    workload = intent.workload
+    digest = workload.bundle_digest
+    if digest and bundles.size_bytes(digest) is None:
+        return Problem(
+            field="intent.workload.bundle_digest",
+            reason=Reason.BUNDLE_MISSING,
+            message=f"the bundle {digest[:12]} was not uploaded to this broker",
+        )
+    if not workload.image:
+        asking = sorted(r for r in regions_needing_image if intent.terms.accepts_region(r))
+        if asking:
+            return Problem(
+                field="intent.workload.image",
+                reason=Reason.IMAGE_REQUIRED,
+                message=f"an image is needed to run in {', '.join(asking)}",
+            )
+    for index, one in enumerate(workload.inputs):
+        parts = urlsplit(one.uri)
+        if not parts.scheme or not (parts.netloc or parts.path.strip("/")):
+            return Problem(
+                field=f"intent.workload.inputs[{index}].uri",
+                reason=Reason.INVALID_FIELD,
+                message=f"{one.uri[:200]!r} names no place that could be read",
+            )
+    return None
+
+
+class Validator:
+    """Accepts or rejects every run that waits for it."""
+
+    def __init__(
+        self,
+        *,
+        desk: Desk,
+        roster: Roster,
+        bundles: Bundles,
+        regions_needing_image: frozenset[str],
+    ) -> None:
+        self._desk = desk
+        self._roster = roster
+        self._bundles = bundles
+        self._regions_needing_image = regions_needing_image
+        self.changes = desk.log.feed.subscribe()
+
+    async def tick(self) -> None:
+        """Check all runs that are being validated."""
+        self.changes.take()
+        self._roster.refresh()
+        await self._desk.for_each(sorted(self._roster.validating), self._check)
+
+    async def _check(self, name: str) -> None:
+        run = self._desk.log.run(name)
+        if run is None:
+            return
+        found = problem(run.intent, self._bundles, self._regions_needing_image)
+        if found is None:
+            await self._desk.tell(name, AcceptRun())
+            return
+        await self._desk.tell(
+            name, RejectRun(reason=found.reason, message=found.message, field=found.field)
+        )
