@@ -150,6 +150,7 @@ def test_what_was_copied_before_a_kill_is_not_read_from_the_source_again(
     rewrites_marker=st.booleans(),
 )
 def test_a_source_that_changes_never_yields_a_ready_replica_of_something_else(
+    *,
     files: dict[str, bytes],
     form: Format,
     mutation_point: int,
