@@ -29,15 +29,17 @@ class Chosen:
 def choose(view: View, tally: Tally, run: Run, offers: list[Offer], now: Moment) -> Chosen:
     """Return the best offer that may be taken now."""
     blocked: list[Blocked] = []
+    legs = waiting_legs(run)
     bar = float("inf")
     for price, offer in ranked(view, tally, run, _on_rung(run, offers, now), now):
         if price > bar:
             break
-        block = bounds(view, tally, run, offer) or tally.blocks(run, offer, now)
+        block = bounds(view, tally, run, legs, offer) if legs else None
+        block = block or tally.blocks(run, offer, now)
         if block is None:
             return Chosen(offer=offer, blocked=tuple(blocked))
         blocked.append(block)
-        if not waiting_legs(run):
+        if not legs:
             # A bound on a run's legs is no queue, and the next best may be within it.
             bar = min(bar, price + delay_cost(view, run, offer, block.lasts_s))
     return Chosen(offer=None, blocked=tuple(blocked))

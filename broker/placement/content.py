@@ -21,8 +21,8 @@ def content_s(view: View, run: Run, region: str) -> float:
     digest = run.intent.workload.bundle_digest
     if digest and region not in view.bundle_regions.get(digest, frozenset()):
         wait_s += BUNDLE_S
-    checkpoints = view.resumable(run)
-    if checkpoints and region not in checkpoints[0].regions:
+    newest = view.newest(run)
+    if newest is not None and region not in newest.regions:
         rate = view.copy_rates.get(region, COPY_RATE_BYTES_PER_S)
-        wait_s += checkpoints[0].size_bytes / max(rate, 1.0)
+        wait_s += newest.size_bytes / max(rate, 1.0)
     return wait_s

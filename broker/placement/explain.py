@@ -24,7 +24,7 @@ from broker.placement.patience import row_for, stuck_at_s
 from broker.placement.share import Blocked, Tally
 from broker.placement.view import View
 from broker.placement.wait import ends_s
-from broker.placement.words import duration, money, times
+from broker.placement.words import counted, duration, money, times
 
 LOOK_S = 300.0  # news comes sooner; without any, each offer is looked at again this often
 TURN_LOOK_S = 3600.0
@@ -49,9 +49,11 @@ def explain(view: View, run: Run, now: Moment) -> Explanation:
     tally = Tally(view)
     choice = choose(view, tally, run, found.offers, now)
     others = mismatches(view, run, now)
-    legs = waiting_legs(run)
+    legs, group = waiting_legs(run), view.group_of(run.name)
     if legs:
         wait = say_leg(view, run, legs, now)
+    elif group is not None and group.line.first(1)[0][2] != run.name:
+        wait = say_turn(run, len(group.line) - 1, found.reserve_s, now)
     elif choice.offer is not None:
         wait = say_chosen(choice.offer, now)
     else:
@@ -102,14 +104,14 @@ def say_no_place(run: Run, found: Assessment, blocked: tuple[Blocked, ...], now:
     return SayWait(reason=reason, message=message, next_action=action, next_at_s=at_s)
 
 
-def say_turn(run: Run, ahead: int, reserve_s: float, now: Moment) -> SayWait:
+def say_turn(run: Run, others: int, reserve_s: float, now: Moment) -> SayWait:
     """Say that alike runs of higher rank go first."""
     action, at_s = next_step(
         run, reserve_s, now, "it goes as soon as those before it have", TURN_LOOK_S
     )
     return SayWait(
         reason=Reason.WAITING_FOR_TURN,
-        message=f"{ahead} runs like it are before it by priority or age",
+        message=f"{counted(others, 'other run')} like it wait too, and go by priority, then age",
         next_action=action,
         next_at_s=at_s,
     )

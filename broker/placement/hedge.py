@@ -72,11 +72,10 @@ def planned_end_s(view: View, run: Run) -> float | None:
     return placement.added_s + placement.phases.queued + flavor.max_run_s
 
 
-def bounds(view: View, tally: Tally, run: Run, offer: Offer) -> Blocked | None:
-    """Return why the offer may not be one more leg of a run that has some, or None."""
-    legs = waiting_legs(run)
-    if not legs:
-        return None
+def bounds(
+    view: View, tally: Tally, run: Run, legs: list[Placement], offer: Offer
+) -> Blocked | None:
+    """Return why the offer may not be one more leg of a run that has ``legs``, or None."""
     regions = {leg.site.region for leg in legs} | {offer.region}
     width = min(view.region(region).policy.hedge_width for region in regions)
     if len(legs) >= width:

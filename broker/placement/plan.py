@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 
 from broker.model.capacity import Certainty, Offer
 from broker.model.moment import Moment
+from broker.model.reasons import Reason
 from broker.model.run import Purpose, Run, Site
 from broker.placement.assess import assess
 from broker.placement.backoff import ready_at_s
@@ -35,6 +36,7 @@ OLDEST_PER_TICK = 16  # of them, those marked longest ago: no group starves behi
 LEGS_PER_TICK = 64
 HEADS_PER_GROUP = 16
 RUNS_PER_TICK = 256
+AGAIN_S = 15.0  # how soon a run is looked at again that no mark would bring back
 
 
 @dataclass(slots=True, kw_only=True)
@@ -144,6 +146,8 @@ def _place(draft: _Draft, run: Run, group: Group) -> bool:
     choice = _choose(draft, run, found) if is_ready else Chosen(offer=None, blocked=())
     draft.met[run.name] = None
     if choice.offer is None:
+        if any(one.reason is Reason.RECENTLY_FAILED_HERE for one in found.refusals):
+            draft.looks[run.name] = draft.now.elapsed_s + AGAIN_S
         _say(draft, run, say_no_place(run, found, choice.blocked, draft.now), found.reserve_s)
         return False
     _add(draft, run, choice.offer, Purpose.REQUEUE if run.has_started else Purpose.FIRST)
@@ -166,6 +170,8 @@ def _look_at(draft: _Draft, run: Run) -> None:
             # What it waits for then is told when the leg is there.
             _add(draft, run, choice.offer, purpose)
             return
+        # It wants another place and there is none: news of clusters marks groups, not this run.
+        draft.looks[run.name] = now.elapsed_s + AGAIN_S
     legs = waiting_legs(run)
     epoch = run.open_epoch
     is_waiting = epoch is None or (epoch.started_s is None and epoch.stop is None)

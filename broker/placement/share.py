@@ -113,7 +113,7 @@ class Tally:
             larger = self._larger(run, offer)
             if larger:
                 return _passing(run, offer, larger, now)
-        if in_line < QUEUE_AHEAD:
+        if self._beyond(offer.key, headroom) < QUEUE_AHEAD:
             return self._stock(flavor, offer, now)
         return (
             Reason.WAITING_FOR_TURN,
@@ -134,10 +134,27 @@ class Tally:
             f"{offer.region} is out of stock, and {waiting} gangs wait for it already",
         )
 
+    def _beyond(self, key: FlavorKey, headroom: int | None) -> int:
+        """Return how many of our gangs in line there do not fit into the free quota."""
+        line = self._line(key)
+        if headroom is None:
+            return len(line)
+        free, fitting = headroom, 0
+        for gang in sorted(line, key=lambda some: some.rank):
+            if gang.gpus > free:
+                break
+            free -= gang.gpus
+            fitting += 1
+        return len(line) - fitting
+
+    def _line(self, key: FlavorKey) -> list[WaitingGang]:
+        return [*self._view.load.in_line(key), *self._gangs.get(key, ())]
+
     def _larger(self, run: Run, offer: Offer) -> list[WaitingGang]:
-        line = [*self._view.load.in_line(offer.key), *self._gangs.get(offer.key, ())]
         rank = rank_of(run)
-        return [gang for gang in line if gang.gpus > offer.gpus and gang.rank < rank]
+        return [
+            gang for gang in self._line(offer.key) if gang.gpus > offer.gpus and gang.rank < rank
+        ]
 
     def _sum(self, key: FlavorKey) -> LineSum:
         """Return our gangs there that do not stand yet, this plan's included."""

@@ -13,6 +13,7 @@ from collections import deque
 from decimal import Decimal
 
 from broker.model.capacity import ClusterFacts, FlavorFacts, FlavorKey, Signal
+from broker.model.checkpoint import Checkpoint
 from broker.model.policy import TeamStanding
 from broker.model.run import Placement, Run
 from broker.model.states import PlacementState, RunState
@@ -38,7 +39,8 @@ class View:
     """All that a plan reads. One writer; ``plan`` changes nothing of it."""
 
     def __init__(self, resumable: Resumable) -> None:
-        self.resumable = resumable
+        self._resumable = resumable
+        self._newest: tuple[Run, Checkpoint | None] | None = None
         self.clusters: dict[str, ClusterFacts] = {}
         self.flavors: dict[FlavorKey, FlavorFacts] = {}
         self.regions: dict[str, RegionStanding] = {}
@@ -191,6 +193,13 @@ class View:
             return None
         recent = (self._touched[-number] for number in range(1, count + 1))
         return [key for key in dict.fromkeys(recent) if key in self.flavors]
+
+    def newest(self, run: Run) -> Checkpoint | None:
+        """Return the checkpoint that the run would resume from, wherever it stands, or None."""
+        # A run is asked about for each place in turn: the last answer is all that is kept.
+        if self._newest is None or self._newest[0] is not run:
+            self._newest = (run, next(iter(self._resumable(run)), None))
+        return self._newest[1]
 
     def region(self, region: str) -> RegionStanding:
         """Return a region's standing; the documented defaults when ops set nothing."""
