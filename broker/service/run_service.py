@@ -92,7 +92,7 @@ class RunService(run_service_pb2_grpc.RunServiceServicer):
         if not request.HasField("terms"):
             raise invalid("terms", "is required")
         terms = terms_of(request.terms, "terms")
-        check_terms(run.intent, terms)
+        check_terms(self._ports, run.intent, terms)
         return await self._change(
             run, AmendTerms(terms=terms, expected_generation=generation), actor
         )

@@ -22,8 +22,8 @@ from broker.service import fields
 from broker.service.convert_intent import intent_of
 from broker.service.convert_offer import estimate_message
 from broker.service.convert_run import run_message
-from broker.service.errors import invalid, not_found
-from broker.service.judging import check_intent
+from broker.service.errors import InvalidArgument, invalid, not_found
+from broker.service.judging import intent_violations
 from broker.service.ports import Ports
 from broker.v1 import run_pb2, run_service_pb2
 
@@ -41,7 +41,6 @@ async def submit(
     if not request.HasField("intent"):
         raise invalid("intent", "is required")
     intent = intent_of(request.intent, team=team, owner=actor.name, field="intent")
-    check_intent(intent)
     command = SubmitRun(
         name=_name(ports, team, request.run_id, is_real=not request.validate_only),
         uid=ports.draw(UID_LENGTH),
@@ -49,6 +48,7 @@ async def submit(
         request_id=request_id,
         body_digest=_body_digest(request),
     )
+    await _judge(ports, command)
     if request.validate_only:
         return _estimate(ports, command, actor)
     run = await _create(ports, command, actor)
@@ -66,7 +66,6 @@ async def fork(ports: Ports, request: run_service_pb2.ForkRunRequest, actor: Act
     intent = parent.intent
     if request.HasField("intent"):
         intent = intent_of(request.intent, team=team, owner=actor.name, field="intent")
-        check_intent(intent)
     command = SubmitRun(
         name=_name(ports, team, request.run_id, is_real=True),
         uid=ports.draw(UID_LENGTH),
@@ -75,10 +74,29 @@ async def fork(ports: Ports, request: run_service_pb2.ForkRunRequest, actor: Act
         body_digest=_body_digest(request),
         forked_from=parent_name,
     )
-    known = await ports.log.run_by_request(team, request_id) if request_id else None
-    if known is None:
+    if request.HasField("intent"):
+        await _judge(ports, command)
+    if not await _was_made(ports, command):
         command = await _with_seed(ports, parent, request, command, actor)
     return run_message(await _create(ports, command, actor), ports.clock.now())
+
+
+async def _judge(ports: Ports, command: SubmitRun) -> None:
+    """Refuse an intent that breaks a rule, unless this very request made a run before.
+
+    A deadline that has passed since, or a region that was taken away, must not turn the repetition
+    of a request into a refusal (law 2).
+    """
+    violations = intent_violations(ports, command.intent)
+    if violations and not await _was_made(ports, command):
+        raise InvalidArgument(violations)
+
+
+async def _was_made(ports: Ports, command: SubmitRun) -> bool:
+    if not command.request_id:
+        return False
+    known = await ports.log.run_by_request(command.intent.team, command.request_id)
+    return known is not None and known[1] == command.body_digest
 
 
 async def _create(ports: Ports, command: SubmitRun, actor: Actor) -> Run:

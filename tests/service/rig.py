@@ -34,7 +34,8 @@ from broker.runtime.clock import SystemClock
 from broker.service.bundles import BundleFolder
 from broker.service.ports import Ports
 from broker.service.server import Server, build_server
-from broker.store.ledger import Ledger, open_ledger, read_mark
+from broker.store.ledger import Ledger, open_ledger
+from broker.store.recovery import read_mark
 from broker.v1 import (
     broker_service_pb2_grpc,
     intent_pb2,

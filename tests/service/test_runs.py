@@ -64,6 +64,33 @@ async def test_a_repeated_request_gives_the_same_run_and_another_body_is_refused
     )
 
 
+async def test_a_request_repeated_after_its_deadline_still_gives_its_run(rig: Rig) -> None:
+    terms = intent_pb2.Terms()
+    terms.deadline.FromSeconds(1_700_000_100)
+    request = make_request(request_id="r1", terms=terms)
+    first = await rig.runs.SubmitRun(request)
+    rig.readings.wait(3600.0)
+    assert (await rig.runs.SubmitRun(request)).run.name == first.run.name
+    request.request_id = "r2"
+    assert await refused(rig.runs.SubmitRun(request)) == Refusal(
+        INVALID, "DEADLINE_PASSED", ("intent.terms.deadline",)
+    )
+
+
+async def test_every_rule_that_is_broken_is_told_at_once(rig: Rig) -> None:
+    request = make_request(workload=intent_pb2.Workload(env={"BROKER_RUN": "x"}, image="a b"))
+    request.intent.terms.regions.append("nowhere")
+    assert await refused(rig.runs.SubmitRun(request)) == Refusal(
+        INVALID,
+        "INVALID_FIELD",
+        ("intent.workload.image", "intent.workload.env", "intent.terms.regions[0]"),
+    )
+    run = (await rig.runs.SubmitRun(make_request())).run
+    amend = run_service_pb2.AmendRunRequest(name=run.name, terms=run.intent.terms, etag=run.etag)
+    amend.terms.regions.append("nowhere")
+    assert (await refused(rig.runs.AmendRun(amend))).fields == ("terms.regions[0]",)
+
+
 async def test_validate_only_says_where_it_would_go_and_creates_nothing(rig: Rig) -> None:
     answer = await rig.runs.SubmitRun(make_request(validate_only=True))
     assert (answer.run.name, answer.run.uid) == ("", "")
