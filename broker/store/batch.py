@@ -17,6 +17,7 @@ from broker.history.commands import Command, SubmitRun
 from broker.history.events import Recorded
 from broker.history.invariants import violations
 from broker.history.refusals import Code, HistoryError, Refused
+from broker.history.regional import BrokerState
 from broker.model.actor import Actor
 from broker.model.moment import Moment
 from broker.model.reasons import Reason
@@ -25,7 +26,7 @@ from broker.store import log, views
 from broker.store.errors import LogUnwritableError
 from broker.store.picture import Draft, Picture, State, is_settled
 from broker.store.schema import write_meta
-from broker.store.streams import decide_on, fold, load
+from broker.store.streams import BROKER_STREAM, decide_on, fold, load
 
 T = TypeVar("T")
 SNAPSHOT_EVERY = 32  # events of a run; a start folds at most so many of each
@@ -86,9 +87,14 @@ class Committer:
         self._known_regions = known_regions
         self._head = log.head(database)
 
-    def commit(self, orders: Sequence[Order]) -> Committed:
+    def commit(
+        self,
+        orders: Sequence[Order],
+        also: Callable[[sqlite_utils.Database, Moment], None] | None = None,
+    ) -> Committed:
         """Carry out the orders in one transaction, durable when this returns.
 
+        ``also`` is done to the database in the same transaction, if an order led to an event.
         Raises LogUnwritableError or LogConflictError; then nothing of the batch happened.
         """
         batch = _Batch(self._database, self._draft(), self._head)
@@ -97,13 +103,21 @@ class Committer:
             snapshots = self._due_snapshots(batch.draft)
             with self._transaction():
                 self._write(batch, snapshots)
+                if also is not None:
+                    also(self._database, batch.draft.now)
             self._publish(batch, snapshots)
         return Committed(results=results, recorded=tuple(batch.recorded))
 
-    def run_in_transaction(self, work: Callable[[sqlite_utils.Database], T]) -> T:
+    def do(self, work: Callable[[sqlite_utils.Database], T]) -> T:
         """Do upkeep on the database between batches. Raises LogUnwritableError."""
-        with self._transaction():
+        try:
             return work(self._database)
+        except sqlite3.Error as error:
+            raise LogUnwritableError(f"upkeep of the log failed: {error}") from error
+
+    def load_settled(self, name: str) -> Run | None:
+        """Return a run's snapshot, None when it has none."""
+        return views.read_snapshot(self._database, name)
 
     def mark_time(self) -> None:
         """Write down where the clocks stand, for the next life to know how long it was away."""
@@ -116,6 +130,8 @@ class Committer:
         views.write_changes(self._database, draft.before, draft.after, snapshots)
         views.write_holdings(self._database, self._picture.holdings, draft.holdings)
         write_meta(self._database, "clock", self._mark())
+        if isinstance(broker := draft.after.get(BROKER_STREAM), BrokerState):
+            write_meta(self._database, "incarnation", str(broker.incarnation))
 
     def _publish(self, batch: "_Batch", snapshots: list[Run]) -> None:
         self._head = batch.recorded[-1].position
@@ -141,7 +157,7 @@ class Committer:
     def _draft(self) -> Draft:
         return Draft(
             self._picture,
-            load=lambda name: views.read_snapshot(self._database, name),
+            load=self.load_settled,
             now=self._now(),
             known_regions=self._known_regions,
         )

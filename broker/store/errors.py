@@ -7,6 +7,7 @@ LogError
 ├── LogClosedError        brokerd is stopping; nothing was written
 ├── LogIncompatibleError  the log was written by a release this code cannot read
 ├── LogInUseError         another brokerd has this data directory
+├── LogExistsError        a restore would replace something and was not told to
 └── LogDamagedError       the log or a backup does not hold together
 """
 
@@ -37,6 +38,10 @@ class LogIncompatibleError(LogError):
 
 class LogInUseError(LogError):
     """Another process holds the data directory's lock."""
+
+
+class LogExistsError(LogError):
+    """There is something where a restore was to go."""
 
 
 class LogDamagedError(LogError):

@@ -5,14 +5,12 @@ or from the log itself. Made by ``open_ledger`` on the event loop that uses it.
 """
 
 import asyncio
-import json
 import threading
-from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 import sqlite_utils
 
@@ -20,35 +18,24 @@ from broker.history.commands import Command, SubmitRun
 from broker.history.events import Recorded
 from broker.history.regional import BrokerState, RegionState, TeamState
 from broker.model.actor import Actor
-from broker.model.moment import Moment
 from broker.model.policy import TeamStanding
 from broker.model.run import Run
-from broker.runtime.clock import ClockMark
-from broker.store import listing, log, views
+from broker.store import listing, log, retention, views
 from broker.store.batch import AlreadySubmitted, Committed, Committer, Order, Result
 from broker.store.feed import Feed
 from broker.store.listing import RunPage, RunQuery
 from broker.store.lock import hold
 from broker.store.picture import Picture
-from broker.store.recovery import load_picture
-from broker.store.schema import open_database, read_meta
+from broker.store.recovery import MarkingClock, read_mark, recover
+from broker.store.schema import open_database
 from broker.store.streams import BROKER_STREAM
 from broker.store.writer import InlineWriter, ThreadedWriter, Writer
 
+__all__ = ["LOG_NAME", "Ledger", "MarkingClock", "open_ledger", "read_mark"]
+
 T = TypeVar("T")
+LOG_NAME = "broker.db"  # the log within brokerd's data directory
 PAGE = 200  # events read at once while following a stream
-
-
-class MarkingClock(Protocol):
-    """A clock that can say where it stands, for the next life to go on from."""
-
-    def now(self) -> Moment:
-        """Return the present moment."""
-        ...
-
-    def mark(self) -> ClockMark:
-        """Return where the clocks stand."""
-        ...
 
 
 class Ledger:
@@ -177,6 +164,29 @@ class Ledger:
         """Write down the time while nothing else is written, so that a downtime is known."""
         await self._writer.upkeep(Committer.mark_time)
 
+    async def old_runs(self, before_s: float) -> tuple[str, ...]:
+        """Return runs that ended before a point of broker time, oldest first: one step's worth.
+
+        What they left in stores is to be removed before they are retired.
+        """
+        return await self._reads.ask(lambda database: retention.old_runs(database, before_s))
+
+    async def retire(self, names: Sequence[str], actor: Actor) -> tuple[str, ...]:
+        """Remove ended runs from the log for good; return those that were.
+
+        Their team carries what they spent.
+        """
+        retired = await self._writer.upkeep(
+            lambda committer: retention.retire(committer, names, actor)
+        )
+        self._picture.forget(retired.names)
+        self.feed.publish(retired.committed.recorded)
+        return retired.names
+
+    async def give_back(self) -> None:
+        """Give disk space that is no longer needed back, a bounded step at a time."""
+        await self._writer.upkeep(lambda committer: committer.do(retention.give_back))
+
     async def close(self) -> None:
         """Carry out what waits, then close the database and let go of its lock."""
         await self._writer.close()
@@ -206,18 +216,6 @@ def _page_after(position: int, database: sqlite_utils.Database) -> list[Recorded
     return list(log.read_all(database, position, PAGE))
 
 
-def read_mark(path: Path) -> ClockMark | None:
-    """Return where the clocks stood when the log was last written, None for a new log."""
-    if not path.exists():
-        return None
-    database = open_database(path, is_read_only=True)
-    try:
-        text = read_meta(database, "clock") if "meta" in database.table_names() else None
-    finally:
-        database.close()
-    return None if text is None else ClockMark(**json.loads(text))
-
-
 def open_ledger(
     path: Path, clock: MarkingClock, *, regions: Iterable[str], is_threaded: bool
 ) -> Ledger:
@@ -233,14 +231,8 @@ def open_ledger(
             _opened(opened, path, is_read_only=is_read_only) for is_read_only in (False, True, True)
         )
         # Settled runs are asked for on the event loop, which must not wait behind a long list.
-        picture = Picture(lambda name: views.read_snapshot(points, name))
-        committer = Committer(
-            writes,
-            picture,
-            now=clock.now,
-            mark=lambda: json.dumps(asdict(clock.mark())),
-            snapshots=load_picture(writes, picture, clock.now()),
-            known_regions=frozenset(regions),
+        picture, committer = recover(
+            writes, lambda name: views.read_snapshot(points, name), clock, regions
         )
         feed = Feed()
 

@@ -14,7 +14,8 @@ from broker.store.errors import LogInUseError, LogUnwritableError
 class Lock:
     """A held lock; it ends with ``release`` or with the process."""
 
-    def __init__(self, descriptor: int) -> None:
+    def __init__(self, path: Path, descriptor: int) -> None:
+        self.path = path
         self._descriptor: int | None = descriptor
 
     def release(self) -> None:
@@ -43,7 +44,7 @@ def hold(log_path: Path) -> Lock:
             f"{log_path} is in use by process {holder or 'unknown'}; stop that brokerd first"
         ) from error
     _write_holder(descriptor)
-    return Lock(descriptor)
+    return Lock(path, descriptor)
 
 
 def _write_holder(descriptor: int) -> None:

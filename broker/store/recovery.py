@@ -1,15 +1,18 @@
 """From the log to the picture, at start-up.
 
 The rule: what a start reads grows with what is live, not with what ever ran: a live run's newest
-snapshot and the events after it. Read ``load_picture`` first.
+snapshot and the events after it. Read ``recover`` first.
 """
 
 import gc
+import json
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import asdict, replace
 from decimal import Decimal
+from pathlib import Path
+from typing import Protocol
 
 import sqlite_utils
 
@@ -17,9 +20,12 @@ from broker.history.codec import decode_run
 from broker.history.events import Recorded
 from broker.model.moment import Moment
 from broker.model.run import Run
+from broker.runtime.clock import ClockMark
 from broker.store import log, standing, views
+from broker.store.batch import Committer
 from broker.store.errors import LogDamagedError
 from broker.store.picture import Picture, State
+from broker.store.schema import open_database, read_meta
 from broker.store.standing import Holding
 from broker.store.streams import fold
 
@@ -33,6 +39,54 @@ _TAILS = (
     " where r.is_settled = 0 order by r.name, e.stream_version"
 )
 _SMALL = "from streams t join events e on e.stream = t.stream order by e.stream, e.stream_version"
+
+
+class MarkingClock(Protocol):
+    """A clock that can say where it stands, for the next life to go on from."""
+
+    def now(self) -> Moment:
+        """Return the present moment."""
+        ...
+
+    def mark(self) -> ClockMark:
+        """Return where the clocks stand."""
+        ...
+
+
+def recover(
+    writes: sqlite_utils.Database,
+    load: Callable[[str], Run | None],
+    clock: MarkingClock,
+    regions: Iterable[str],
+) -> tuple[Picture, Committer]:
+    """Return the state that a log holds, and the one who may change it.
+
+    ``load`` reads a settled run for whoever asks the picture; ``regions`` are those the broker is
+    told of. Raises LogDamagedError.
+    """
+    picture = Picture(load)
+    snapshots = load_picture(writes, picture, clock.now())
+    committer = Committer(
+        writes,
+        picture,
+        now=clock.now,
+        mark=lambda: json.dumps(asdict(clock.mark())),
+        snapshots=snapshots,
+        known_regions=frozenset(regions),
+    )
+    return picture, committer
+
+
+def read_mark(path: Path) -> ClockMark | None:
+    """Return where the clocks stood when the log was last written, None for a new log."""
+    if not path.exists():
+        return None
+    database = open_database(path, is_read_only=True)
+    try:
+        text = read_meta(database, "clock") if "meta" in database.table_names() else None
+    finally:
+        database.close()
+    return None if text is None else ClockMark(**json.loads(text))
 
 
 def load_picture(database: sqlite_utils.Database, picture: Picture, now: Moment) -> dict[str, int]:

@@ -5,10 +5,9 @@ Read ``opened`` first.
 
 from __future__ import annotations
 
-import json
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,10 +18,10 @@ from broker.model.policy import TeamStanding
 from broker.model.run import Run
 from broker.runtime.clock import SystemClock
 from broker.store.batch import Committer
-from broker.store.ledger import Ledger, open_ledger, read_mark
+from broker.store.ledger import Ledger, open_ledger
 from broker.store.listing import RunQuery
 from broker.store.picture import Picture
-from broker.store.recovery import load_picture
+from broker.store.recovery import read_mark, recover
 from broker.store.schema import open_database
 from broker.store.views import read_snapshot
 from tests.builders import make_intent
@@ -49,16 +48,10 @@ def committing(
     path: Path, readings: HandReadings | None = None
 ) -> Iterator[tuple[Committer, Picture, Database]]:
     """Open the committer of a log, for tests of what goes on between it and the disk."""
-    clock = SystemClock(None, readings or HandReadings())
+    clock = SystemClock(read_mark(path), readings or HandReadings())
     database = open_database(path)
-    picture = Picture(lambda name: read_snapshot(database, name))
-    committer = Committer(
-        database,
-        picture,
-        now=clock.now,
-        mark=lambda: json.dumps(asdict(clock.mark())),
-        snapshots=load_picture(database, picture, clock.now()),
-        known_regions=frozenset(REGIONS),
+    picture, committer = recover(
+        database, lambda name: read_snapshot(database, name), clock, REGIONS
     )
     try:
         yield committer, picture, database

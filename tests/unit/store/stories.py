@@ -57,10 +57,11 @@ class Teller:
     chance: Random
     serial: int = 0
     submitted: list[str] = field(default_factory=list)
+    pauses_s: tuple[float, ...] = (0.0, 0.25, 5.0, 60.0, 3_600.0, 40_000.0)
 
     def step(self, ledger: Ledger, readings: HandReadings) -> tuple[str, Command]:
         """Return the next command and its stream, some time later."""
-        readings.wait(self.chance.choice((0.0, 0.25, 5.0, 60.0, 3_600.0, 40_000.0)))
+        readings.wait(self.chance.choice(self.pauses_s))
         self.serial += 1
         if self.chance.random() < 0.1:
             return self._small(ledger)
@@ -69,7 +70,7 @@ class Teller:
             submit = submit_of(f"run-{self.serial}", self.chance.choice(TEAMS))
             self.submitted.append(submit.name)
             return submit.name, submit
-        if self.chance.random() < 0.05:
+        if self.submitted and self.chance.random() < 0.05:
             return self.chance.choice(self.submitted), ResumeRun(step=None, from_start=False)
         name = self.chance.choice(live)
         return name, self._of_run(ledger.live_runs()[name])
@@ -182,7 +183,11 @@ class Teller:
 
 async def tell(ledger: Ledger, readings: HandReadings, seed: int, steps: int) -> int:
     """Tell the ledger so many random commands; return how many it did not refuse."""
-    teller = Teller(chance=Random(seed))
+    return await tell_on(Teller(chance=Random(seed)), ledger, readings, steps)
+
+
+async def tell_on(teller: Teller, ledger: Ledger, readings: HandReadings, steps: int) -> int:
+    """Let a teller tell so many more commands; return how many were not refused."""
     accepted = 0
     for _ in range(steps):
         stream, command = teller.step(ledger, readings)

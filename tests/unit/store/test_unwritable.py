@@ -141,7 +141,7 @@ async def test_a_log_that_needs_newer_code_is_refused_untouched(tmp_path: Path) 
     path = tmp_path / "broker.db"
     with committing(path) as (committer, _, _):
         committer.commit([order_of("before")])
-        committer.run_in_transaction(
+        committer.do(
             lambda database: write_meta(database, "oldest_compatible", str(SCHEMA_VERSION + 1))
         )
     before = path.read_bytes()
@@ -155,7 +155,7 @@ async def test_a_lost_event_is_damage_not_a_guess(tmp_path: Path) -> None:
     path = tmp_path / "broker.db"
     with committing(path) as (committer, _, _):
         committer.commit([order_of("first"), order_of("second")])
-        committer.run_in_transaction(
+        committer.do(
             lambda database: database.execute(
                 "update events set stream_version = 2 where position = 1"
             )
