@@ -1,0 +1,131 @@
+"""Checkpoints: complete, copied, lost, marked, pruned."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from broker.history.commands import (
+    MarkCheckpoint,
+    RecordCopy,
+    RecordLostCopy,
+    RecordPruned,
+    ResumeRun,
+)
+from broker.history.events import CheckpointMarked, StopOrdered
+from broker.history.refusals import Refused
+from broker.model.reasons import Reason
+from tests.builders import Story, make_checkpoint
+
+
+def test_a_checkpoint_of_the_open_epoch_is_written_down_once() -> None:
+    story = Story().accepted().training()
+    found = story.found(100)
+    assert len(story.tell(found)) == 1
+    assert story.tell(found) == ()
+    # The same step with other bytes is not believed over the first.
+    assert story.tell(replace(found, ref=replace(found.ref, digest="f" * 64))) == ()
+
+
+def test_a_checkpoint_of_a_closed_epoch_comes_too_late() -> None:
+    story = Story().accepted().training().saved(100)
+    late = story.found(200)
+    assert story.preempted().tell(late) == ()
+    assert story.training().tell(late) == ()
+
+
+def test_a_gang_that_has_not_started_writes_nothing() -> None:
+    story = Story().accepted().placed().prepared().granted()
+    assert story.tell(story.found(100)) == ()
+
+
+def test_an_epoch_writes_in_its_own_region() -> None:
+    story = Story().accepted().training()
+    with pytest.raises(Refused):
+        story.tell(replace(story.found(100), region="beta"))
+
+
+def test_copies_come_and_go() -> None:
+    story = Story().accepted().training().saved(100)
+    ref = story.run.checkpoints[0].ref
+    copy = RecordCopy(ref=ref, region="beta")
+    lost = RecordLostCopy(ref=ref, region="beta", message="damaged")
+    assert len(story.tell(copy)) == 1
+    assert story.tell(copy) == ()
+    assert story.run.checkpoints[0].regions == {"alpha", "beta"}
+    assert len(story.tell(lost)) == 1
+    assert story.tell(lost) == ()
+    stranger = make_checkpoint().ref
+    assert story.tell(RecordCopy(ref=stranger, region="beta")) == ()
+
+
+def test_a_step_that_was_trained_twice_is_marked_in_both() -> None:
+    story = Story().accepted().training().saved(100).saved(200).preempted()
+    story.do(ResumeRun(step=100, from_start=False)).training().saved(200).preempted()
+    marked = story.tell(MarkCheckpoint(step=200, is_bad=True))
+    assert [type(event) for event in marked] == [CheckpointMarked, CheckpointMarked]
+    assert story.tell(MarkCheckpoint(step=200, is_bad=True)) == ()
+
+
+def test_a_gang_that_read_a_bad_step_is_stopped() -> None:
+    story = Story().accepted().training().saved(100).preempted().training()
+    *_, stop = story.tell(MarkCheckpoint(step=100, is_bad=True))
+    assert stop == StopOrdered(
+        epoch=story.epoch.id, reason=Reason.STEP_MARKED_BAD, message="Step 100 was marked bad"
+    )
+
+
+def test_a_gang_whose_ancestor_read_a_bad_step_is_stopped_too() -> None:
+    story = Story().accepted().training().saved(100).preempted().training().saved(200)
+    story.preempted().training().do(MarkCheckpoint(step=100, is_bad=True))
+    assert story.epoch.stop is not None
+
+
+def test_a_step_of_its_own_that_is_marked_bad_stops_no_gang() -> None:
+    story = Story().accepted().training().saved(100)
+    assert len(story.tell(MarkCheckpoint(step=100, is_bad=True))) == 1
+
+
+def test_the_wish_for_a_step_falls_with_it() -> None:
+    story = Story().accepted().training().saved(100).saved(200).preempted()
+    story.do(ResumeRun(step=100, from_start=False), MarkCheckpoint(step=100, is_bad=True))
+    assert story.run.resume_wish is None
+
+
+def test_pins_and_names_are_kept_and_taken_off() -> None:
+    story = Story().accepted().training().saved(100)
+    story.do(MarkCheckpoint(step=100, is_pinned=True, label="best"))
+    checkpoint = story.run.checkpoints[0]
+    assert (checkpoint.is_pinned, checkpoint.label, checkpoint.is_bad) == (True, "best", False)
+    story.do(MarkCheckpoint(step=100, is_pinned=False, label=""))
+    assert not story.run.checkpoints[0].is_pinned
+    for wrong in (
+        MarkCheckpoint(step=999, is_bad=True),
+        MarkCheckpoint(step=100, label="x" * 101),
+    ):
+        with pytest.raises(Refused):
+            story.tell(wrong)
+
+
+def prune_refused(story: Story, step: int) -> bool:
+    ref = next(c.ref for c in story.run.checkpoints if c.ref.step == step)
+    try:
+        story.tell(RecordPruned(ref=ref))
+    except Refused:
+        return True
+    return False
+
+
+def test_retention_takes_what_nobody_needs_and_nothing_else() -> None:
+    story = Story().accepted().training().saved(100).saved(200).saved(300).preempted()
+    story.do(MarkCheckpoint(step=100, is_pinned=True)).training().saved(400)
+    refused = {step: prune_refused(story, step) for step in (100, 200, 300, 400)}
+    # 100 is pinned, the open epoch reads 300 and has just written 400.
+    assert refused == {100: True, 200: False, 300: True, 400: True}
+    assert [c.ref.step for c in story.run.checkpoints] == [100, 300, 400]
+
+
+def test_the_only_one_to_resume_from_is_never_removed() -> None:
+    story = Story().accepted().training().saved(100).preempted()
+    assert prune_refused(story, 100)
