@@ -24,7 +24,7 @@ from broker.placement.patience import row_for, stuck_at_s
 from broker.placement.share import Blocked, Tally
 from broker.placement.view import View
 from broker.placement.wait import ends_s
-from broker.placement.words import counted, duration, money, times
+from broker.placement.words import duration, money, times
 
 LOOK_S = 300.0  # news comes sooner; without any, each offer is looked at again this often
 TURN_LOOK_S = 3600.0
@@ -111,7 +111,7 @@ def say_turn(run: Run, others: int, reserve_s: float, now: Moment) -> SayWait:
     )
     return SayWait(
         reason=Reason.WAITING_FOR_TURN,
-        message=f"{counted(others, 'other run')} like it wait too, and go by priority, then age",
+        message=f"runs like it wait too ({others} others), and go by priority, then age",
         next_action=action,
         next_at_s=at_s,
     )

@@ -61,7 +61,8 @@ def progress_at_s(run: Run, epoch: Epoch) -> float | None:
 def _broken(view: View, epoch: Epoch, facts: EpochFacts, now: Moment) -> tuple[RunCommand, ...]:
     """A gang is all or nothing: when a rank is lost the others wait for it for ever."""
     bad = [end for end in facts.ends if is_bad(end)]
-    if not bad:
+    if not bad or epoch.drain is not None:
+        # One that was asked to save has until its deadline, the ranks that are left as well.
         return ()
     cause = explained_by(epoch, facts)
     until_s = verdict_at_s(view, epoch, facts)

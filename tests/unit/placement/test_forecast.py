@@ -1,0 +1,98 @@
+"""What signals say of capacity, and what that makes of the time to start."""
+
+from dataclasses import replace
+
+import pytest
+
+from broker.model.capacity import Certainty, FlavorFacts, SignalKind
+from broker.model.intent import CapacityType
+from broker.placement.forecast import GATE_S, forecast
+from broker.placement.outlook import HALF_LIFE_S, LOOK_AGAIN_MAX_S, Outlook, outlook
+from tests.unit.placement.pictures import H100X8, make_flavor, signal
+
+FLAVOR = make_flavor()
+
+
+def believe(*seen: tuple[SignalKind, float], now_s: float = 10_000.0) -> Outlook:
+    return outlook([signal(FLAVOR, kind, at_s) for kind, at_s in seen], CapacityType.SPOT, now_s)
+
+
+def test_one_stockout_says_more_than_no_news_and_fades() -> None:
+    nothing = believe()
+    fresh = believe((SignalKind.STOCKOUT, 10_000.0))
+    old = believe((SignalKind.STOCKOUT, 10_000.0), now_s=10_000.0 + 6 * HALF_LIFE_S)
+    assert fresh.chance < 0.5 < nothing.chance
+    assert old.chance == pytest.approx(nothing.chance, abs=0.02)
+    assert old.outage_s is None
+
+
+def test_nodes_that_came_end_an_outage() -> None:
+    seen = believe((SignalKind.STOCKOUT, 9_000.0), (SignalKind.NODES_CAME, 9_900.0))
+    assert seen.outage_s is None
+    assert seen.chance > 0.5
+
+
+def test_an_outage_that_lasts_is_looked_at_ever_more_rarely() -> None:
+    young = believe((SignalKind.STOCKOUT, 9_940.0))
+    old = believe((SignalKind.STOCKOUT, 7_000.0), (SignalKind.STOCKOUT, 9_990.0))
+    assert (young.outage_s, old.outage_s) == (60.0, 3_000.0)
+    assert young.look_again_s == 30.0
+    assert old.look_again_s == 1_500.0
+    ancient = believe((SignalKind.STOCKOUT, 1.0), (SignalKind.STOCKOUT, 99_999.0), now_s=100_000.0)
+    assert ancient.look_again_s == LOOK_AGAIN_MAX_S
+
+
+def test_on_demand_is_believed_more_than_spot_and_neither_is_certain() -> None:
+    chances = [
+        outlook((), kind, 0.0).chance for kind in (CapacityType.SPOT, CapacityType.ON_DEMAND)
+    ]
+    assert 0.5 < chances[0] < chances[1] < 1.0
+
+
+def foreseen(flavor: FlavorFacts, seen: Outlook | None = None) -> tuple[float | None, Certainty]:
+    found = forecast(flavor, seen or believe(), H100X8, None)
+    return found.p50_s, found.certainty
+
+
+def test_free_nodes_with_free_quota_start_at_once() -> None:
+    assert foreseen(make_flavor(nodes_free=1)) == (GATE_S, Certainty.NODES_FREE)
+
+
+def test_quota_alone_is_not_capacity() -> None:
+    assert foreseen(FLAVOR) == (60.0 + GATE_S, Certainty.QUOTA_ONLY)
+    in_outage = foreseen(FLAVOR, believe((SignalKind.STOCKOUT, 9_400.0)))
+    assert in_outage == (600.0 + 60.0 + GATE_S, Certainty.QUOTA_ONLY)
+
+
+def test_unknown_quota_is_not_zero_and_not_free() -> None:
+    p50_s, certainty = foreseen(make_flavor(nominal=None, nodes_free=4))
+    assert certainty is Certainty.UNKNOWN
+    assert p50_s is not None
+    assert p50_s > 1000.0
+
+
+def test_the_queue_ahead_drains_at_the_rate_that_was_seen() -> None:
+    full = make_flavor(reserved=64, ahead_gpus=24, nodes_free=8)
+    admitted = [replace(signal(FLAVOR, SignalKind.ADMITTED, 9_000.0), gpus=32)]
+    seen = outlook(admitted, CapacityType.SPOT, 10_000.0)
+    found = forecast(full, seen, H100X8, None)
+    assert found.p50_s == pytest.approx((24 + 8) / (32 / 1000.0) + GATE_S)
+    assert "24 H100 ahead" in found.basis
+
+
+def test_booked_capacity_comes_when_its_cluster_says() -> None:
+    flex = replace(make_flavor(capacity_type=CapacityType.FLEX), eta_s=7200.0)
+    assert foreseen(flex) == (7200.0 + GATE_S, Certainty.BOOKED)
+
+
+def test_the_chance_is_that_of_a_start_within_the_wait() -> None:
+    chances = [forecast(FLAVOR, believe(), H100X8, left).chance for left in (0.0, 65.0, 650.0)]
+    assert chances[0] == 0.0
+    assert chances[1] == pytest.approx(believe().chance / 2)
+    assert chances[2] > 0.99 * believe().chance
+
+
+def test_how_long_nodes_took_of_late_is_what_they_are_expected_to_take() -> None:
+    came = signal(FLAVOR, SignalKind.NODES_CAME, 9_000.0, wait_s=400.0)
+    seen = outlook([came], CapacityType.SPOT, 10_000.0)
+    assert foreseen(FLAVOR, seen)[0] == 400.0 + GATE_S
