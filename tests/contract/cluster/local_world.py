@@ -28,15 +28,13 @@ FLAVOR = "h100"
 class LocalWorld:
     """One embedded cluster in ``root``, which must be a short path: a socket stands in it."""
 
-    def __init__(self, root: Path, shape: Shape, **changes: object) -> None:
+    def __init__(self, root: Path, shape: Shape) -> None:
         self.root = root
         self.store = root / "store"
         self.trace = root / "trace"
         self.directory = root / "cluster"
         self.socket = root / "run" / "socket"
         self.config = make_config(self.store, shape)
-        for name, value in changes.items():
-            object.__setattr__(self.config, name, value)
         self._config_file = root / "config.json"
         self._daemon: subprocess.Popen[bytes] | None = None
         DirectoryStore.create(str(self.store))
