@@ -10,9 +10,12 @@ The rule: agents meet only in the log and in what was last seen, so that any of 
 Read ``make_agents``; a simulation calls the ticks itself, ``keep_going`` is for a daemon.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 from broker.history.lineage import resumable
+from broker.loops.answers import Answers, Strangers
 from broker.loops.carrier import Carrier
 from broker.loops.content import Content
 from broker.loops.converger import Converger
@@ -30,7 +33,11 @@ from broker.placement.view import View
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parts:
-    """What the agents are made from. ``regions_needing_image`` have a cluster that runs images."""
+    """What the agents are made from.
+
+    ``regions_needing_image`` have a cluster that runs images; ``folders`` are the regions whose
+    store is a directory of this machine.
+    """
 
     log: Log
     outposts: tuple[Outpost, ...]
@@ -39,6 +46,7 @@ class Parts:
     regions_needing_image: frozenset[str]
     draws: Draws
     clock: Clock
+    folders: Mapping[str, Path]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,6 +65,8 @@ class Agents:
     placer: Placer
     convergers: tuple[Converger, ...]
     carrier: Carrier
+    answers: Answers
+    strangers: Strangers
 
 
 def make_agents(parts: Parts) -> Agents:
@@ -81,6 +91,7 @@ def make_agents(parts: Parts) -> Agents:
         draws=parts.draws,
         clock=parts.clock,
     )
+    strangers = Strangers()
     return Agents(
         outposts=outposts,
         roster=roster,
@@ -126,4 +137,13 @@ def make_agents(parts: Parts) -> Agents:
             wake=placer.changes,
             clock=parts.clock,
         ),
+        answers=Answers(
+            outposts=outposts,
+            sight=sight,
+            view=view,
+            content=parts.content,
+            strangers=strangers,
+            folders=parts.folders,
+        ),
+        strangers=strangers,
     )

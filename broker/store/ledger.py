@@ -143,6 +143,10 @@ class Ledger:
                 if len(page) < PAGE:
                     await bell.wait()
 
+    async def head(self) -> int:
+        """Return the position of the last event, 0 before the first."""
+        return await self._reads.ask(log.head)
+
     async def follow_all(self, after_position: int) -> AsyncGenerator[Recorded, None]:
         """Yield every event after a position, each once and in the log's order, for ever."""
         changes = self.feed.subscribe()

@@ -1,0 +1,179 @@
+"""The parts of a broker put together: clusters, content, agents, and what the edge asks of them.
+
+The rule: nothing is decided here; this is the rest of the composition root, apart from the process
+that it runs in. Read ``assemble`` first.
+"""
+
+import asyncio
+from collections.abc import Iterable, Mapping
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+from broker.config import Config
+from broker.embedded import default_worlds
+from broker.history.commands import BeginIncarnation
+from broker.loops.content import Content
+from broker.loops.engine import Agents, Parts, make_agents
+from broker.loops.meter import Meter
+from broker.loops.outposts import Outpost
+from broker.loops.running import Keeper, Pace, keep_all, keep_going
+from broker.model.actor import Actor, ActorKind
+from broker.runtime.clock import SystemClock
+from broker.runtime.entropy import Ids
+from broker.runtime.metrics import Metrics
+from broker.service.bundles import BundleFolder
+from broker.service.ports import Ports
+from broker.store.ledger import BROKER_STREAM, Ledger
+from regions.launcher.store import DirectoryStore as LauncherStore
+from regions.local import config as worlds
+from regions.local.client import LocalCluster
+from regions.local.config import WorldConfig
+from regions.local.spawn import ensure_running, socket_of
+from replicator.stores.directory import DirectoryStore
+from replicator.stores.port import ContentStore
+from replicator.transfers import Transfers
+
+LOOKS_AT_ONCE = 4  # listings and checksums: bound by one machine's disks
+COPIES_AT_ONCE = 2
+MARK_S = 5.0  # a downtime is known to so many seconds
+DAY_S = 86_400.0
+METER_S = 2.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fleet:
+    """The clusters that the configuration names, by the directory of each."""
+
+    worlds: Mapping[Path, WorldConfig]
+
+    @property
+    def regions(self) -> tuple[str, ...]:
+        """The regions, sorted."""
+        return tuple(sorted({world.region for world in self.worlds.values()}))
+
+    def connect(self, incarnation: int) -> dict[Path, LocalCluster]:
+        """Return the port to each cluster, for one life of the broker."""
+        return {
+            directory: LocalCluster(
+                cluster=world.cluster,
+                region=world.region,
+                socket=socket_of(directory),
+                store=Path(world.store),
+                incarnation=incarnation,
+            )
+            for directory, world in self.worlds.items()
+        }
+
+    async def start(self, clusters: Mapping[Path, LocalCluster], lifeline: int | None) -> None:
+        """Make each store, and start each cluster that does not answer."""
+        for world in self.worlds.values():
+            LauncherStore.create(world.store)
+        async with asyncio.TaskGroup() as group:
+            for directory, world in self.worlds.items():
+                start = ensure_running(clusters[directory], directory, world, lifeline)
+                group.create_task(start)
+
+
+def open_fleet(config: Config, data: Path) -> Fleet:
+    """Return the clusters that are configured, or the embedded default. Raises ConfigError."""
+    if not config.clusters:
+        return Fleet(worlds=default_worlds(data))
+    return Fleet(
+        worlds={Path(one.directory): worlds.load(Path(one.world)) for one in config.clusters}
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Broker:
+    """A broker that is put together and not running yet."""
+
+    ports: Ports
+    agents: Agents
+    ledger: Ledger
+    clock: SystemClock
+    pace: Pace
+
+    def keep_all(self, keeper: Keeper, metrics: Metrics) -> None:
+        """Hand all that goes on by itself to a keeper."""
+        keep_all(self.agents, keeper, self.clock, self.pace)
+        meter = Meter(self.ledger, self.agents, metrics, self.clock)
+        keeper.keep("meter", meter.count)
+        keeper.keep("gauges", lambda: keep_going(meter.tick, None, lambda: METER_S, self.clock))
+        mark = self.ledger.mark_time
+        keeper.keep("timekeeper", lambda: keep_going(mark, None, lambda: MARK_S, self.clock))
+
+
+async def begin_life(ledger: Ledger) -> int:
+    """Return the log's incarnation; a new log begins its first."""
+    if ledger.broker().incarnation == 0:
+        command = BeginIncarnation(incarnation=1, is_restored=False)
+        await ledger.handle(BROKER_STREAM, command, Actor(kind=ActorKind.BROKER, name="brokerd"))
+    return ledger.broker().incarnation
+
+
+async def assemble(
+    stack: AsyncExitStack,
+    config: Config,
+    data: Path,
+    *,
+    ledger: Ledger,
+    fleet: Fleet,
+    clusters: Iterable[LocalCluster],
+    clock: SystemClock,
+) -> Broker:
+    """Put a broker together; what must be closed again goes onto the stack."""
+    ids = Ids()
+    bundles = BundleFolder(data / "uploads" / "bundles", size_max=config.data.bundle_max_bytes)
+    uploads = await asyncio.to_thread(_prepare, data / "uploads", bundles)
+    stores: dict[str, ContentStore] = {
+        world.region: DirectoryStore(Path(world.store)) for world in fleet.worlds.values()
+    }
+    content = Content(
+        stores=stores,
+        uploads=uploads,
+        looks=await stack.enter_async_context(Transfers(max_parallel=LOOKS_AT_ONCE)),
+        copies=await stack.enter_async_context(Transfers(max_parallel=COPIES_AT_ONCE)),
+    )
+    agents = make_agents(
+        Parts(
+            log=ledger,
+            outposts=tuple(
+                Outpost(cluster=port.cluster, region=port.region, port=port) for port in clusters
+            ),
+            content=content,
+            bundles=bundles,
+            regions_needing_image=frozenset(),  # embedded clusters run what stands on this machine
+            draws=ids,
+            clock=clock,
+            folders={world.region: Path(world.store) for world in fleet.worlds.values()},
+        )
+    )
+    return Broker(
+        ports=Ports(
+            log=ledger,
+            world=agents.answers,
+            explainer=agents.answers,
+            live=agents.answers,
+            logs=agents.answers,
+            checkpoints=agents.answers,
+            faults=agents.answers,
+            bundles=bundles,
+            clock=clock,
+            draw=ids.text,
+        ),
+        agents=agents,
+        ledger=ledger,
+        clock=clock,
+        pace=Pace(
+            look_s=config.loops.observe_s,
+            converge_s=config.loops.converge_s,
+            place_s=config.loops.place_s,
+        ),
+    )
+
+
+def _prepare(uploads: Path, bundles: BundleFolder) -> DirectoryStore:
+    store = DirectoryStore.create(uploads)
+    bundles.prepare()
+    return store

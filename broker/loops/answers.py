@@ -1,0 +1,235 @@
+"""What people ask of the agents: where would it go, what was written, how far is each region.
+
+The rule: answers read the log and what was last seen, and change nothing; only a fault, which a
+person asks for by name, is carried out. Read ``Answers`` first.
+"""
+
+import asyncio
+from collections.abc import AsyncGenerator, Iterator, Mapping
+from contextlib import closing
+from pathlib import Path
+
+from broker.history.lineage import resumable
+from broker.history.refusals import Code, Refused
+from broker.loops import faulting
+from broker.loops.content import Content, ContentError, path_of
+from broker.loops.outposts import Outpost, Outposts
+from broker.loops.sight import Sight
+from broker.model.capacity import ClusterFacts
+from broker.model.checkpoint import Checkpoint, CheckpointRef
+from broker.model.faults import Fault
+from broker.model.moment import Moment
+from broker.model.reasons import Reason
+from broker.model.run import Progress, Run
+from broker.model.sightings import CheckpointFile, Orphan, Replica
+from broker.placement.explain import Explanation, explain
+from broker.placement.view import View
+from regions.cluster import ClusterUnreachableError
+from replicator.checkpoint.lag import KnownCheckpoint, Lag, RunCopies, lag
+from replicator.checkpoint.paths import CheckpointPath
+from replicator.checkpoint.verify import read_replica
+from replicator.errors import Changed, NotFound
+from replicator.stores.port import ContentStore
+
+
+class Strangers:
+    """What was last seen in clusters that belongs to no run: the reaper writes, people read."""
+
+    def __init__(self) -> None:
+        self.by_cluster: dict[str, tuple[Orphan, ...]] = {}
+
+
+class Answers:
+    """Answers from one broker's agents."""
+
+    def __init__(
+        self,
+        *,
+        outposts: Outposts,
+        sight: Sight,
+        view: View,
+        content: Content,
+        strangers: Strangers,
+        folders: Mapping[str, Path],
+    ) -> None:
+        """Make it; ``folders`` are the regions whose store is a directory of this machine."""
+        self._outposts = outposts
+        self._sight = sight
+        self._view = view
+        self._content = content
+        self._strangers = strangers
+        self._folders = folders
+
+    def regions(self) -> tuple[str, ...]:
+        """Return the ids of all regions the broker was told of, sorted."""
+        return self._outposts.regions
+
+    def clusters(self, region: str) -> tuple[ClusterFacts, ...]:
+        """Return what is known of a region's clusters."""
+        return tuple(
+            self._sight.cluster(outpost.cluster).facts
+            for outpost in self._outposts.of_region(region)
+        )
+
+    def orphans(self, region: str) -> tuple[Orphan, ...]:
+        """Return what looks like ours in a region and belongs to no run."""
+        return tuple(
+            orphan
+            for outpost in self._outposts.of_region(region)
+            for orphan in self._strangers.by_cluster.get(outpost.cluster, ())
+        )
+
+    def explain(self, run: Run, now: Moment) -> Explanation:
+        """Return all offers and refusals for a run, submitted or not."""
+        return explain(self._view, run, now)
+
+    def progress(self, run: Run) -> Progress | None:
+        """Return the last believed report of a run's open epoch, logged or not."""
+        return self._sight.progress(run)
+
+    async def tail(
+        self, run: Run, placement: str, rank: int, *, offset: int, follow: bool
+    ) -> AsyncGenerator[tuple[int, bytes], None]:
+        """Yield (offset after, bytes) of what one rank wrote; refused where it cannot be read."""
+        outpost = self._outpost(run.placements[placement].site.key.cluster)
+        try:
+            async for after, chunk in outpost.port.logs(placement, rank, offset, follow):
+                yield after, chunk
+        except ClusterUnreachableError as error:
+            raise _unavailable(Reason.CLUSTER_UNREACHABLE, str(error)) from error
+
+    def replicas(self, run: Run) -> tuple[Replica, ...]:
+        """Return how far each region is behind the run's newest complete checkpoint."""
+        known = newest_first(run)
+        paths = {path_of(run.uid, one.ref): one for one in known}
+        newest = next(iter(paths), None)
+        copied = {
+            region: self._content.copied_bytes(region, newest) if newest is not None else None
+            for region in self.regions()
+        }
+        lags = lag(
+            RunCopies(
+                started_s=run.created.wall_s,
+                checkpoints=[
+                    KnownCheckpoint(
+                        path=path, size_bytes=one.size_bytes, completed_s=one.written_wall_s
+                    )
+                    for path, one in paths.items()
+                ],
+                present={
+                    region: {path for path, one in paths.items() if region in one.regions}
+                    for region in self.regions()
+                },
+                copied_bytes={region: done for region, done in copied.items() if done is not None},
+            )
+        )
+        return tuple(
+            self._replica(region, found, paths, copied[region]) for region, found in lags.items()
+        )
+
+    async def local_path(self, run: Run, ref: CheckpointRef, region: str) -> str | None:
+        """Return the folder of a checkpoint on this machine, None when no store is one."""
+        path = path_of(run.uid, ref)
+        for place in self._having(run, ref, region):
+            if place in self._folders:
+                return str(self._folders[place] / path.prefix)
+        return None
+
+    async def fetch(
+        self, run: Run, ref: CheckpointRef, region: str
+    ) -> AsyncGenerator[CheckpointFile | bytes, None]:
+        """Yield each file of a checkpoint and then its bytes, verified as they are read.
+
+        Refused when no store that holds it answers, or when what it holds does not match.
+        """
+        path = path_of(run.uid, ref)
+        why = "no region holds it"
+        for place in self._having(run, ref, region):
+            store = self._content.stores[place]
+            try:
+                replica = await asyncio.to_thread(read_replica, store, path)
+            except ContentError as error:
+                why = str(error)
+                continue
+            if replica is None or replica.manifest.digest != ref.digest:
+                why = f"what stands in {place} is not what was sealed"
+                continue
+            for file in replica.manifest.files:
+                yield CheckpointFile(path=file.name, size_bytes=file.size_bytes, sha256=file.sha256)
+                async for chunk in _read(store, path.prefix + file.name):
+                    yield chunk
+            return
+        raise _unavailable(Reason.STORE_UNREACHABLE, f"step {ref.step} cannot be fetched: {why}")
+
+    async def inject(self, region: str, fault: Fault) -> str:
+        """Let something go wrong in a region's embedded clusters; return what was done."""
+        done = []
+        for outpost in self._outposts.of_region(region):
+            try:
+                done.append(await faulting.inject(outpost, self._sight, fault))
+            except ClusterUnreachableError as error:
+                raise _unavailable(Reason.CLUSTER_UNREACHABLE, str(error)) from error
+        return "; ".join(done)
+
+    def _replica(
+        self,
+        region: str,
+        found: Lag,
+        paths: dict[CheckpointPath, Checkpoint],
+        copied_bytes: int | None,
+    ) -> Replica:
+        newest = next(iter(paths.values()), None)
+        is_copying = copied_bytes is not None and newest is not None
+        return Replica(
+            region=region,
+            step=None if found.newest is None else found.newest.step,
+            behind_steps=found.steps_behind,
+            behind_bytes=found.bytes_behind,
+            behind_s=found.seconds_behind,
+            copying_step=newest.ref.step if is_copying and newest is not None else None,
+            copied_bytes=copied_bytes or 0,
+            copying_bytes=newest.size_bytes if is_copying and newest is not None else 0,
+            is_reachable=any(facts.is_store_reachable for facts in self.clusters(region)),
+        )
+
+    def _having(self, run: Run, ref: CheckpointRef, region: str) -> Iterator[str]:
+        one = next((c for c in run.checkpoints if c.ref == ref), None)
+        places = sorted(one.regions, key=lambda place: place != one.home) if one else []
+        return (p for p in places if region in ("", p) and p in self._content.stores)
+
+    def _outpost(self, cluster: str) -> Outpost:
+        found = self._outposts.get(cluster)
+        if found is None:
+            raise _unavailable(
+                Reason.CLUSTER_UNREACHABLE, f"{cluster} is not among the configured clusters"
+            )
+        return found
+
+
+def newest_first(run: Run) -> tuple[Checkpoint, ...]:
+    """Return the complete checkpoints that count or will: the open epoch's, then the lineage's."""
+    epoch = run.open_epoch
+    own = [] if epoch is None else [c for c in run.checkpoints if c.ref.epoch == epoch.id]
+    fresh = sorted((c for c in own if not c.is_bad), key=lambda c: -c.ref.step)
+    return (*fresh, *(c for c in resumable(run) if c not in fresh))
+
+
+async def _read(store: ContentStore, name: str) -> AsyncGenerator[bytes, None]:
+    """Yield a file's bytes; each read runs in a thread, one at a time."""
+    try:
+        entry = await asyncio.to_thread(store.stat, name)
+        if entry is None:
+            raise NotFound(name)
+        with closing(store.read(name, entry.generation)) as chunks:
+            while (chunk := await asyncio.to_thread(next, chunks, None)) is not None:
+                yield chunk
+    except (Changed, NotFound) as error:
+        raise Refused(
+            reason=Reason.COPY_NOT_VERIFIED, message=str(error), code=Code.DATA_LOSS
+        ) from error
+    except ContentError as error:
+        raise _unavailable(Reason.STORE_UNREACHABLE, str(error)) from error
+
+
+def _unavailable(reason: Reason, message: str) -> Refused:
+    return Refused(reason=reason, message=message, code=Code.UNAVAILABLE)

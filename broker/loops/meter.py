@@ -1,0 +1,152 @@
+"""The meter: what the log says and what was last seen, as metrics.
+
+The rule: it reads and counts, and nothing depends on it. Events are counted from the log, each
+once in a daemon's life, so that a slow meter loses none. Read ``Meter.count`` first.
+"""
+
+from collections import Counter
+from collections.abc import AsyncIterator, Mapping
+from typing import Protocol
+
+from broker.history.events import (
+    EpochStarted,
+    Granted,
+    Progressed,
+    Recorded,
+    Sealed,
+    WithdrawalOrdered,
+)
+from broker.loops.desk import Clock, Counts
+from broker.loops.sight import Sight
+from broker.model.run import Placement, Run
+from broker.runtime.metrics import Metrics
+
+
+class Log(Protocol):
+    """What the meter reads of the ledger."""
+
+    def run(self, name: str) -> Run | None:
+        """Return a run as of the last commit."""
+        ...
+
+    def live_runs(self) -> Mapping[str, Run]:
+        """Return the runs for which something is left to do."""
+        ...
+
+    async def head(self) -> int:
+        """Return the position of the last event, 0 before the first."""
+        ...
+
+    def follow_all(self, after_position: int) -> AsyncIterator[Recorded]:
+        """Yield every event after a position, for ever."""
+        ...
+
+
+class Watched(Protocol):
+    """What the meter reads of the agents."""
+
+    @property
+    def sight(self) -> Sight:
+        """The clusters as last seen."""
+        ...
+
+    @property
+    def counts(self) -> Counts:
+        """What the agents counted."""
+        ...
+
+
+class Meter:
+    """Counts for one daemon."""
+
+    def __init__(self, log: Log, agents: Watched, metrics: Metrics, clock: Clock) -> None:
+        self._log = log
+        self._agents = agents
+        self._metrics = metrics
+        self._clock = clock
+        self._position: int | None = None
+        self._told: Counter[tuple[str, str]] = Counter()
+        self._labels: set[tuple[str, str]] = set()
+
+    async def count(self) -> None:
+        """Count events for ever."""
+        if self._position is None:
+            self._position = await self._log.head()
+        async for recorded in self._log.follow_all(self._position):
+            self._position = recorded.position
+            self._metrics.events.labels(type(recorded.event).__name__).inc()
+            self._count(recorded)
+
+    async def tick(self) -> None:
+        """Bring the gauges, and what agents counted, up to date."""
+        now = self._clock.now()
+        metrics = self._metrics
+        for sight in self._agents.sight.clusters():
+            since_s = sight.silent_since_s
+            silent_s = 0.0 if since_s is None else now.since(since_s)
+            metrics.cluster_silent_seconds.labels(sight.facts.cluster).set(silent_s)
+        by_label = Counter(
+            (run.state.value, run.why.reason.value) for run in self._log.live_runs().values()
+        )
+        for label in self._labels - by_label.keys():
+            metrics.runs.labels(*label).set(0)
+        for label, count in by_label.items():
+            metrics.runs.labels(*label).set(count)
+        self._labels |= by_label.keys()
+        self._tell_counts()
+
+    def _tell_counts(self) -> None:
+        counts = self._agents.counts
+        now: Counter[tuple[str, str]] = Counter()
+        for (_, reason), count in counts.refusals.items():
+            now["refused", reason.value] += count
+        now += Counter({("failed", agent): count for agent, count in counts.failures.items()})
+        now += Counter({("ticked", agent): count for agent, count in counts.ticks.items()})
+        metrics = self._metrics
+        series = {"refused": metrics.refused, "failed": metrics.failures, "ticked": metrics.ticks}
+        for (kind, label), count in now.items():
+            series[kind].labels(label).inc(count - self._told[kind, label])
+        self._told = now
+
+    def _count(self, recorded: Recorded) -> None:
+        event = recorded.event
+        match event:
+            case Granted():
+                self._metrics.grants.inc()
+            case WithdrawalOrdered():
+                self._metrics.withdrawals.labels(event.reason.value).inc()
+            case Sealed():
+                self._metrics.seals.labels(event.rule.value).inc()
+            case EpochStarted():
+                run = self._log.run(recorded.stream)
+                placement = None if run is None else _placement_of(run, event)
+                if placement is not None:
+                    self._count_waits(placement)
+            case Progressed():
+                run = self._log.run(recorded.stream)
+                if run is not None and run.first_step_s == recorded.at.elapsed_s:
+                    self._metrics.time_to_useful_work_seconds.observe(
+                        recorded.at.since(run.created.elapsed_s)
+                    )
+            case _:
+                pass
+
+    def _count_waits(self, placement: Placement) -> None:
+        phases = placement.phases
+        waits = {
+            "preparing": phases.preparing,
+            "queued": phases.queued,
+            "provisioning": phases.provisioning,
+            "at_gate": phases.at_gate,
+        }
+        for phase, seconds in waits.items():
+            self._metrics.wait_seconds.labels(phase).observe(seconds)
+        median_s = placement.site.forecast_p50_s
+        if median_s:
+            taken_s = phases.queued + phases.provisioning
+            self._metrics.forecast_ratio.observe(taken_s / median_s)
+
+
+def _placement_of(run: Run, event: EpochStarted) -> Placement | None:
+    epoch = next((e for e in run.epochs if e.id == event.epoch), None)
+    return None if epoch is None else run.placements.get(epoch.placement)
