@@ -5,7 +5,7 @@ person asks for by name, is carried out. Read ``Answers`` first.
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Iterator, Mapping
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
 from contextlib import closing
 from pathlib import Path
 
@@ -45,6 +45,7 @@ class Answers:
     def __init__(
         self,
         *,
+        run: Callable[[str], Run | None],
         outposts: Outposts,
         sight: Sight,
         view: View,
@@ -53,6 +54,7 @@ class Answers:
         folders: Mapping[str, Path],
     ) -> None:
         """Make it; ``folders`` are the regions whose store is a directory of this machine."""
+        self._run = run
         self._outposts = outposts
         self._sight = sight
         self._view = view
@@ -83,9 +85,10 @@ class Answers:
         """Return all offers and refusals for a run, submitted or not."""
         return explain(self._view, run, now)
 
-    def progress(self, run: Run) -> Progress | None:
+    def progress(self, run: str) -> Progress | None:
         """Return the last believed report of a run's open epoch, logged or not."""
-        return self._sight.progress(run)
+        found = self._run(run)
+        return None if found is None else self._sight.progress(found)
 
     async def tail(
         self, run: Run, placement: str, rank: int, *, offset: int, follow: bool

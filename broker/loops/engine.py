@@ -138,6 +138,7 @@ def make_agents(parts: Parts) -> Agents:
             clock=parts.clock,
         ),
         answers=Answers(
+            run=parts.log.run,
             outposts=outposts,
             sight=sight,
             view=view,
