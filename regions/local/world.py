@@ -27,6 +27,14 @@ FULL_RETRY_S = 30.0
 _ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
 
 
+_FULL = Outcome(
+    is_done=False,
+    cause=Cause.REFUSED,
+    message=f"{MAX_LIVE_JOBS} jobs are in this cluster already",
+    retry_after_s=FULL_RETRY_S,
+)
+
+
 class World:
     """One embedded cluster: its configuration, its state, and what happens in it.
 
@@ -81,11 +89,8 @@ class World:
         problem = self._problem(spec)
         if problem:
             return Outcome(is_done=False, cause=Cause.REFUSED, message=problem)
-        if len(self.state.live_jobs()) >= MAX_LIVE_JOBS:
-            message = f"{MAX_LIVE_JOBS} jobs are in this cluster already"
-            return Outcome(
-                is_done=False, cause=Cause.REFUSED, message=message, retry_after_s=FULL_RETRY_S
-            )
+        if self._is_full():
+            return _FULL
         flavor = self.config.flavor(spec.flavor)
         job = Job(
             uid=self._new_uid(),
@@ -100,7 +105,9 @@ class World:
             spec=spec,
             term_grace_s=max(spec.stop_grace_s, notice_s(spec, flavor)),
         )
-        self._judge_fit(job, now_s)
+        misfit = self._misfit(job)
+        if misfit:
+            self._set_aside(job, misfit, now_s)
         self._add(job)
         return Outcome(is_done=True)
 
@@ -230,6 +237,9 @@ class World:
 
     # ---- commands and faults ----
 
+    def _is_full(self) -> bool:
+        return len(self.state.live_jobs()) >= MAX_LIVE_JOBS
+
     def _add(self, job: Job) -> None:
         self.state.jobs[job.uid] = job
         self.state.names[job.name] = job.uid
@@ -285,17 +295,18 @@ class World:
             return f"a node of {flavor.name} has {flavor.accelerators_per_node} accelerators"
         return ""
 
-    def _judge_fit(self, job: Job, now_s: float) -> None:
-        """Set a gang aside that this cluster can never hold, and say so."""
+    def _misfit(self, job: Job) -> str:
+        """Say why this cluster can never hold the job, or nothing."""
         flavor = self.config.flavor(job.flavor)
         most_gpus = quota.most(self.config, job.queue, job.flavor)
         if job.gpus > most_gpus:
-            job.message = f"{job.gpus} GPUs wanted, the quota is {most_gpus}"
-        elif flavor is not None and job.nodes_wanted > flavor.max_nodes:
-            job.message = f"{job.nodes_wanted} nodes wanted, there are {flavor.max_nodes}"
-        else:
-            return
-        job.never_fits, job.cause = True, Cause.QUOTA_NEVER_FITS
+            return f"{job.gpus} GPUs wanted, the quota is {most_gpus}"
+        if flavor is not None and job.nodes_wanted > flavor.max_nodes:
+            return f"{job.nodes_wanted} nodes wanted, there are {flavor.max_nodes}"
+        return ""
+
+    def _set_aside(self, job: Job, why: str, now_s: float) -> None:
+        job.never_fits, job.cause, job.message = True, Cause.QUOTA_NEVER_FITS, why
         self.state.signal(
             "QUOTA_REFUSED",
             now_s,
@@ -311,6 +322,8 @@ class World:
         if flavor is None or self.config.quota(fault.queue, fault.flavor) is None:
             message = f"queue {fault.queue!r} has no flavor {fault.flavor!r}"
             return Outcome(is_done=False, cause=Cause.REFUSED, message=message)
+        if self._is_full():
+            return _FULL
         turn = self.state.next_number()
         job = Job(
             uid=self._new_uid(),
@@ -325,7 +338,10 @@ class World:
             spec=None,
             duration_s=fault.duration_s,
         )
-        self._judge_fit(job, now_s)
+        misfit = self._misfit(job)
+        if misfit:
+            # Nobody would ever withdraw it, as the broker does with a gang of its own.
+            return Outcome(is_done=False, cause=Cause.REFUSED, message=misfit)
         self.state.jobs[job.uid] = job
         return Outcome(is_done=True)
 
