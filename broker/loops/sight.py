@@ -7,8 +7,7 @@ Read ``Sight.saw`` first.
 
 from collections import deque
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
-from types import MappingProxyType
+from dataclasses import dataclass, field, replace
 
 from broker.loops.translate import facts_of, signal_of
 from broker.model.capacity import ClusterFacts, Signal
@@ -24,7 +23,6 @@ from regions.cluster import (
 )
 
 SIGNALS_KEPT = 1_000  # of all clusters, until the placer takes them
-NO_EPOCHS: Mapping[EpochKey, EpochSeen] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,7 +38,7 @@ class ClusterSight:
     observation: ClusterObservation | None = None
     seen_s: float | None = None
     silent_since_s: float | None = None
-    epochs: Mapping[EpochKey, EpochSeen] = NO_EPOCHS
+    epochs: Mapping[EpochKey, EpochSeen] = field(default_factory=dict)
     is_store_readable: bool = False
     last_serial: int = 0
 
