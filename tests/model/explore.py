@@ -5,6 +5,7 @@ The rule: each state is visited once, nothing is sampled. Read ``explore`` first
 
 from collections import deque
 from dataclasses import dataclass
+from typing import Any
 
 from tests.model.laws import broken_law
 from tests.model.moves import moves
@@ -45,8 +46,9 @@ def explore(bounds: Bounds, rules: Rules, most: int | None = None) -> Outcome:
         world = queue.popleft()
         for label, after in moves(world, bounds, rules):
             count += 1
-            known = search.canonical(compacted(after, bounds), world)
-            law = broken_law(world, label, after)
+            happened = search.canonical(after, world)
+            law = broken_law(world, label, happened)
+            known = search.canonical(compacted(happened, bounds), happened)
             key = _key(known)
             if law is not None:
                 came_from.setdefault(key, _key(world))
@@ -69,18 +71,16 @@ class _Search:
     is a few integers, and only the parts that a move changed are hashed."""
 
     def __init__(self) -> None:
-        self._parts: dict[object, object] = {}
+        self._parts: tuple[dict[Any, Any], ...] = tuple({} for _ in World._fields)
 
     def canonical(self, world: World, before: World | None) -> World:
         """Return the state with each of its parts replaced by the one kept object equal to it."""
-        keep = self._parts.setdefault
-        if before is None:
-            return World(*(keep((i, part), part) for i, part in enumerate(world)))
-        return World(
-            *(
-                part if part is old else keep((i, part), part)
-                for i, (part, old) in enumerate(zip(world, before, strict=True))
-            )
+        if world is before:
+            return world
+        old = before or (None,) * len(world)
+        return World._make(
+            part if part is former else kept.setdefault(part, part)
+            for part, former, kept in zip(world, old, self._parts, strict=True)
         )
 
 
@@ -99,7 +99,8 @@ def _way(
     world = search.canonical(start(bounds), None)
     for key in reversed(keys[:-1]):
         for label, after in moves(world, bounds, rules):
-            known = search.canonical(compacted(after, bounds), world)
+            happened = search.canonical(after, world)
+            known = search.canonical(compacted(happened, bounds), happened)
             if _key(known) == key:
                 labels.append(label)
                 world = known

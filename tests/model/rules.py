@@ -4,27 +4,33 @@ The rule: a weakened variant replaces one function and changes one thing in it. 
 nothing of variants. Read ``PRODUCTION`` first.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
 from regions.launcher import restore, rules
-from regions.launcher.layout import EpochId, Grant, Seal, Started
-from regions.launcher.reading import Absent
+from regions.launcher.layout import DrainOrder, EpochId, Fence, Grant, Seal, Started
+from regions.launcher.reading import Absent, Reading
+from regions.launcher.restore import Adopted, NotSeen, Revocations, StoreSeen
 from regions.launcher.rules import (
+    BeginDrain,
     Closed,
     CreateOwner,
     Evidence,
     How,
+    Keep,
+    Owner,
     Prepare,
     Run,
     Standing,
     Step,
+    Stop,
     Verdict,
     Wish,
 )
 from tests.model.world import World
 
 Resume = tuple[EpochId, int] | None
+Adoption = NotSeen | Revocations | Adopted
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,12 +38,12 @@ class Rules:
     """The functions by which processes and brokers of the model decide."""
 
     next_step: Callable[[Standing], Step]
-    next_watch: Callable[..., object]
+    next_watch: Callable[[Reading[Fence], Reading[DrainOrder], bool], Keep | BeginDrain | Stop]
     judge: Callable[[Evidence, Wish], Verdict]
     resume: Callable[[tuple[Seal, ...], dict[EpochId, str | None], World], Resume]
-    adopt: Callable[..., object]
-    may_withdraw: Callable[..., bool]
-    owner_name: Callable[[EpochId], object]
+    adopt: Callable[[int, int, Iterable[Seal], tuple[StoreSeen, ...], frozenset[str]], Adoption]
+    may_withdraw: Callable[[Reading[Grant], Reading[Owner], bool], bool]
+    owner_name: Callable[[EpochId], int | tuple[int, str]]
 
 
 def _newest_sealed(
@@ -137,11 +143,9 @@ def without_l3() -> Rules:
 def without_r1() -> Rules:
     """A restored broker goes on where its log ends."""
 
-    def adopt(
-        last_number: int, _top: int, own_seals: tuple[Seal, ...], *_: object
-    ) -> restore.Adopted:
+    def adopt(last_number: int, _top: int, own_seals: Iterable[Seal], *_: object) -> Adoption:
         return restore.Adopted(
-            open=(), closed=frozenset(), next_number=last_number + 1, seals=own_seals
+            open=(), closed=frozenset(), next_number=last_number + 1, seals=tuple(own_seals)
         )
 
     return replace(PRODUCTION, adopt=adopt)
@@ -153,10 +157,10 @@ def without_margin() -> Rules:
     def adopt(
         last_number: int,
         _top: int,
-        own_seals: tuple[Seal, ...],
-        stores: tuple[restore.StoreSeen, ...],
+        own_seals: Iterable[Seal],
+        stores: tuple[StoreSeen, ...],
         unseen: frozenset[str],
-    ) -> object:
+    ) -> Adoption:
         found = restore.top_number(last_number, stores, 0)
         return restore.adopt(last_number, found, own_seals, stores, unseen)
 

@@ -7,10 +7,10 @@ Read ``World`` first.
 """
 
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import NamedTuple
 
 from regions.launcher.layout import EpochId, Revoked, Seal, Started
+from tests.model.identity import by_identity
 
 RANKS = (0, 1)
 
@@ -87,7 +87,7 @@ class Joined(NamedTuple):
 
 
 Event = Granted | Closed | Joined
-Slot = tuple[str, object]
+Slot = tuple[str, int | tuple[int, str]]
 """Where an owner is kept: a region, and what names it there (its number, in production)."""
 
 
@@ -136,7 +136,7 @@ class Folded(NamedTuple):
     used: frozenset[int]
 
 
-@lru_cache(maxsize=None)
+@by_identity
 def fold(log: tuple[Event, ...]) -> Folded:
     """Read a log."""
     open_epochs: dict[EpochId, int] = {}
@@ -196,25 +196,44 @@ def compacted(world: World, bounds: Bounds) -> World:
     A log that will not be cut by a restore is what it folds to. A grant that finds its place taken
     cannot land.
     """
-    granted = frozenset(
-        event
-        for event in world.granted
-        if world.grants[event.placement] in (None, event.epoch)
-        or (event.epoch, False) in world.closed
-    )
+    granted = _landable(world.granted, world.grants, world.closed)
     log = world.log
     if world.joining is None and log and world.spent.restores == bounds.restores:
-        known = fold(log)
-        joined = Joined(
+        log = _folded_log(log)
+    if log is world.log and granted is world.granted:
+        return world
+    return world._replace(log=log, granted=granted)
+
+
+@by_identity
+def _landable(
+    granted: frozenset[Granted],
+    grants: tuple[EpochId | None, ...],
+    closed: frozenset[tuple[EpochId, bool]],
+) -> frozenset[Granted]:
+    kept = frozenset(
+        event
+        for event in granted
+        if grants[event.placement] in (None, event.epoch) or (event.epoch, False) in closed
+    )
+    return granted if len(kept) == len(granted) else kept
+
+
+@by_identity
+def _folded_log(log: tuple[Event, ...]) -> tuple[Event, ...]:
+    if len(log) == 1 and isinstance(log[0], Joined):
+        return log
+    known = fold(log)
+    return (
+        Joined(
             open=tuple(sorted(known.open, key=repr)),
             closed=known.closed,
             next_number=known.last_number + 1,
             seals=known.seals,
             used=known.used,
             unproven=known.unproven,
-        )
-        log = (joined,)
-    return world._replace(log=log, granted=granted)
+        ),
+    )
 
 
 def nonce_of(placement: int, generation: int, rank: int) -> str:
