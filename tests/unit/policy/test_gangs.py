@@ -1,0 +1,334 @@
+"""What an ended gang means, who is granted, who is stopped, and when."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from broker.history.commands import (
+    CloseEpoch,
+    GrantPlacement,
+    MarkPrepared,
+    RequestDrain,
+    RunCommand,
+    StopEpoch,
+    WarnRun,
+    WithdrawPlacement,
+)
+from broker.model.intent import ProgressSpec
+from broker.model.policy import TeamCaps
+from broker.model.reasons import Reason
+from broker.model.run import CloseRule, Purpose, RankEnd
+from broker.model.states import PlacementState
+from broker.policy.judge import next_look_s
+from tests.builders import make_standing
+from tests.unit.placement.pictures import make_flavor
+from tests.unit.policy.scene import Scene
+
+
+def ends(*codes: int | None) -> tuple[RankEnd, ...]:
+    return tuple(RankEnd(rank=rank, exit_code=code) for rank, code in enumerate(codes))
+
+
+def training(**workload: Any) -> Scene:
+    scene = Scene(**workload)
+    scene.story.training()
+    return scene
+
+
+def kinds(commands: tuple[RunCommand, ...]) -> list[type]:
+    return [type(one) for one in commands]
+
+
+def stops(commands: tuple[RunCommand, ...]) -> list[Reason]:
+    return [one.reason for one in commands if isinstance(one, StopEpoch)]
+
+
+# ---- Verdicts ----------------------------------------------------------------------------------
+
+
+def test_success_is_closed_at_once() -> None:
+    scene = training()
+    scene.says(ends=ends(0, 0), closed=CloseRule.SEEN_ENDED, first_end_s=0.0)
+    (close,) = scene.told()
+    assert isinstance(close, CloseEpoch)
+    assert close.cause is None
+
+
+def test_a_failure_waits_for_the_notice_that_explains_it_and_no_longer() -> None:
+    scene = training()
+    scene.says(ends=ends(1, None), closed=CloseRule.SEEN_ENDED, first_end_s=0.0)
+    assert scene.told_after(9.0) == ()
+    (close,) = scene.told_after(1.0)
+    assert isinstance(close, CloseEpoch)
+    assert close.cause is None
+
+
+def test_a_notice_explains_the_failures_of_its_peers() -> None:
+    scene = training()
+    scene.says(
+        ends=ends(1, None),
+        closed=CloseRule.SEEN_ENDED,
+        first_end_s=0.0,
+        cause=Reason.NODE_PREEMPTED,
+    )
+    (close,) = scene.told()
+    assert isinstance(close, CloseEpoch)
+    assert close.cause is Reason.NODE_PREEMPTED
+    assert close.message
+
+
+def test_a_stop_of_ours_needs_no_explanation() -> None:
+    scene = training()
+    scene.story.stopped()
+    scene.says(ends=ends(143, 143), closed=CloseRule.FENCE_HEARD, first_end_s=0.0)
+    assert kinds(scene.told()) == [CloseEpoch]
+
+
+def test_facts_of_another_epoch_say_nothing() -> None:
+    scene = training()
+    scene.says(ends=ends(0, 0), closed=CloseRule.SEEN_ENDED)
+    assert scene.facts is not None
+    other = replace(scene.facts.epoch, number=7)
+    scene.facts = replace(scene.facts, epoch=other)
+    assert scene.told() == ()
+
+
+# ---- Gangs that do not do well -----------------------------------------------------------------
+
+
+def test_a_gang_that_lost_a_rank_is_stopped_once_it_is_clear_why() -> None:
+    scene = training()
+    scene.says(ends=ends(3), first_end_s=0.0)
+    assert scene.told_after(9.0) == ()
+    assert stops(scene.told_after(1.0)) == [Reason.COMMAND_FAILED]
+
+
+def test_a_rank_that_vanished_is_a_lost_node() -> None:
+    scene = training()
+    scene.says(ends=ends(None), first_end_s=0.0)
+    assert stops(scene.told_after(10.0)) == [Reason.NODE_LOST]
+
+
+def test_a_known_cause_stops_the_rest_at_once() -> None:
+    scene = training()
+    scene.says(ends=ends(None), first_end_s=0.0, cause=Reason.EVICTED)
+    assert stops(scene.told()) == [Reason.EVICTED]
+
+
+def test_a_rank_that_is_done_before_the_others_is_no_loss() -> None:
+    scene = training()
+    scene.says(ends=ends(0), first_end_s=0.0)
+    assert scene.told_after(1000.0) == ()
+
+
+def test_a_start_that_not_all_ranks_reported_is_fenced_and_said() -> None:
+    scene = Scene()
+    scene.story.placed().prepared().at_gate().granted().started()
+    assert scene.told_after(119.0) == ()
+    commands = scene.told_after(1.0)
+    assert kinds(commands) == [WarnRun, StopEpoch]
+    assert stops(commands) == [Reason.START_NOT_REPORTED]
+
+
+def test_training_without_a_step_is_stopped_after_the_users_timeout() -> None:
+    scene = training(progress=ProgressSpec(timeout_s=300.0))
+    scene.story.wait(200.0)
+    scene.story.trained(10)
+    assert scene.told_after(299.0) == ()
+    assert stops(scene.told_after(1.0)) == [Reason.NO_PROGRESS]
+
+
+def test_silence_is_no_evidence_against_a_gang() -> None:
+    scene = training(progress=ProgressSpec(timeout_s=300.0))
+    scene.falls_silent("alpha")
+    commands = scene.told_after(10_000.0)
+    assert stops(commands) == []
+    assert [one.reason for one in commands if isinstance(one, WarnRun)] == [Reason.CLUSTER_SILENT]
+    scene.story.do(*commands)
+    assert scene.told_after(100.0) == ()
+
+
+def test_a_silent_region_is_replaced_when_its_policy_says_so() -> None:
+    scene = training()
+    scene.rules("alpha", replace_unreachable_after_s=900.0)
+    scene.falls_silent("alpha")
+    scene.story.wait(899.0)
+    assert stops(scene.obeys()) == []
+    assert stops(scene.told_after(1.0)) == [Reason.REPLACED_UNREACHABLE]
+
+
+def test_a_preemption_notice_gives_its_time_to_saving() -> None:
+    scene = training()
+    scene.says(notice_until_s=30.0, cause=Reason.NODE_PREEMPTED)
+    (drain,) = scene.obeys()
+    assert isinstance(drain, RequestDrain)
+    assert (drain.reason, drain.grace_s) == (Reason.NODE_PREEMPTED, 30.0)
+    scene.says(ends=ends(1), first_end_s=10.0, notice_until_s=30.0, cause=Reason.NODE_PREEMPTED)
+    assert scene.told_after(29.0) == ()
+    assert stops(scene.told_after(1.0)) == [Reason.NODE_PREEMPTED]
+
+
+# ---- Regions -----------------------------------------------------------------------------------
+
+
+def test_a_drained_region_is_left_and_a_cordoned_one_keeps_its_gangs() -> None:
+    scene = training()
+    scene.rules("alpha", cordon=True)
+    assert scene.told() == ()
+    scene.rules("alpha", drain=True)
+    (drain,) = scene.told()
+    assert isinstance(drain, RequestDrain)
+    assert drain.reason is Reason.REGION_DRAINING
+
+
+@pytest.mark.parametrize(
+    ("rules", "reason"),
+    [
+        ({"cordon": True}, Reason.REGION_CORDONED),
+        ({"drain": True}, Reason.REGION_DRAINING),
+        ({"is_allowed": False}, Reason.POLICY_DISALLOWS),
+    ],
+)
+def test_legs_leave_a_region_that_was_closed(rules: dict[str, bool], reason: Reason) -> None:
+    scene = Scene()
+    scene.story.placed().prepared().reported()
+    scene.rules("alpha", **rules)
+    withdrawals = [one for one in scene.told() if isinstance(one, WithdrawPlacement)]
+    assert [one.reason for one in withdrawals] == [reason]
+
+
+# ---- Grants ------------------------------------------------------------------------------------
+
+
+def granted(commands: tuple[RunCommand, ...]) -> list[str]:
+    return [one.placement[:4] for one in commands if isinstance(one, GrantPlacement)]
+
+
+def test_the_first_whole_gang_is_granted() -> None:
+    scene = Scene()
+    scene.story.placed().prepared().reported()
+    scene.story.placed("beta", Purpose.HEDGE).prepared("beta")
+    assert granted(scene.told()) == []
+    scene.story.at_gate("beta").wait(1.0).at_gate("alpha")
+    assert granted(scene.obeys()) == ["beta"]
+    assert granted(scene.told()) == []
+
+
+def test_a_single_leg_whose_nodes_were_free_has_its_grant_at_once() -> None:
+    scene = Scene()
+    scene.story.placed(forecast_p50_s=5.0)
+    assert granted(scene.obeys()) == []
+    assert granted(scene.told()) == ["alph"]
+
+
+def test_a_single_leg_that_may_yet_be_hedged_waits_at_its_gate() -> None:
+    scene = Scene()
+    scene.story.placed().prepared().reported()
+    assert granted(scene.told()) == []
+
+
+def test_nothing_is_granted_while_a_region_was_not_read_after_a_restore() -> None:
+    scene = Scene()
+    scene.story.placed().prepared().at_gate()
+    scene.view.apply_region(replace(scene.view.region("gamma"), is_surveyed=False))
+    assert granted(scene.told()) == []
+
+
+def test_nothing_is_granted_where_it_would_not_be_heard() -> None:
+    scene = Scene()
+    scene.story.placed().prepared().at_gate()
+    scene.falls_silent("alpha")
+    assert granted(scene.told()) == []
+
+
+@pytest.mark.parametrize(("cap", "went"), [(1, []), (2, ["alph"])])
+def test_a_grant_keeps_the_teams_cap(cap: int, went: list[str]) -> None:
+    scene = Scene()
+    scene.story.placed().prepared().at_gate()
+    scene.view.apply_team("vision", make_standing(caps=TeamCaps(running_gpus=cap)))
+    assert granted(scene.told()) == went
+
+
+def test_an_early_grant_gives_way_to_a_gang_that_is_whole_first() -> None:
+    scene = Scene()
+    scene.story.placed(forecast_p50_s=5.0).prepared().granted()
+    scene.story.placed("beta", Purpose.HEDGE).prepared("beta").at_gate("beta")
+    assert stops(scene.obeys()) == [Reason.GANG_NOT_WHOLE]
+    scene.says(closed=CloseRule.NEVER_STARTED)
+    scene.obeys()
+    scene.facts = None
+    assert granted(scene.told()) == ["beta"]
+
+
+# ---- Content -----------------------------------------------------------------------------------
+
+
+def prepared(commands: tuple[RunCommand, ...]) -> int:
+    return sum(isinstance(one, MarkPrepared) for one in commands)
+
+
+def test_a_leg_waits_for_its_bundle() -> None:
+    scene = Scene(bundle_digest="b" * 64)
+    scene.story.placed()
+    assert prepared(scene.told()) == 0
+    scene.view.apply_bundle("b" * 64, frozenset({"alpha"}))
+    assert prepared(scene.told()) == 1
+
+
+def test_a_leg_waits_for_the_newest_checkpoint_then_takes_one_within_reach() -> None:
+    scene = training()
+    scene.story.saved(10, "beta").saved(20).preempted().placed("beta", Purpose.REQUEUE)
+    assert prepared(scene.told_after(1799.0)) == 0
+    assert prepared(scene.told_after(1.0)) == 1
+
+
+def test_a_run_with_checkpoints_never_starts_from_nothing_for_want_of_a_copy() -> None:
+    scene = training()
+    scene.story.saved(10).preempted().placed("beta", Purpose.REQUEUE)
+    assert prepared(scene.told_after(100_000.0)) == 0
+
+
+# ---- Planned ends and gates --------------------------------------------------------------------
+
+
+def test_a_gang_on_bounded_machines_saves_before_they_go() -> None:
+    scene = training()
+    scene.sees(
+        make_flavor("alpha", flavor="spot", region="alpha", accelerator="h100", max_run_s=3600.0)
+    )
+    assert scene.told_after(3539.0) == ()
+    (drain,) = scene.told_after(1.0)
+    assert isinstance(drain, RequestDrain)
+    assert drain.reason is Reason.DRAINING
+
+
+def test_a_team_without_minutes_left_keeps_its_most_advanced_leg() -> None:
+    scene = Scene()
+    scene.story.placed().prepared().reported()
+    scene.story.placed("beta", Purpose.HEDGE).prepared("beta")
+    scene.story.reported("beta", PlacementState.PROVISIONING, Reason.NODES_COMING)
+    caps = TeamCaps(gate_gpu_minutes_per_day=10.0)
+    scene.view.apply_team("vision", make_standing(caps=caps, gate_gpu_minutes_today=10.0))
+    (order,) = scene.told()
+    assert isinstance(order, WithdrawPlacement)
+    assert order.placement.startswith("alpha")
+
+
+# ---- The next look -----------------------------------------------------------------------------
+
+
+def test_the_next_look_is_when_something_is_due() -> None:
+    scene = Scene()
+    scene.story.placed().prepared().at_gate().granted().started()
+    scene.view.apply_run(scene.run)
+    assert next_look_s(scene.view, scene.run, None, scene.story.now) == 30.0
+    scene.story.wait(100.0)
+    assert next_look_s(scene.view, scene.run, None, scene.story.now) == 120.0
+
+
+def test_nothing_is_due_for_a_run_that_has_ended() -> None:
+    scene = training()
+    scene.story.closed()
+    assert next_look_s(scene.view, scene.run, None, scene.story.now) is None
+    assert scene.told() == ()

@@ -1,0 +1,158 @@
+"""Each cause of a wait has its own patience, verdict and remedy."""
+
+import pytest
+
+from broker.history.commands import JudgeStuck, RunCommand, StopEpoch, WithdrawPlacement
+from broker.model.policy import RegionPolicy
+from broker.model.reasons import Reason
+from broker.model.run import Arrival, Purpose
+from broker.model.states import PlacementState
+from broker.placement.patience import ROWS, Remedy
+from tests.unit.placement.pictures import make_flavor
+from tests.unit.policy.scene import Scene
+
+Q, P = PlacementState.QUEUED, PlacementState.PROVISIONING
+CASES = [
+    (Q, Reason.WAITING_FOR_QUOTA, 600.0, Reason.QUOTA_EXHAUSTED),
+    (Q, Reason.WAITING_FOR_FLEX, 1800.0, Reason.FLEX_SILENT),
+    (Q, Reason.QUEUE_STOPPED, 600.0, Reason.QUEUE_STOPPED),
+    (Q, Reason.QUOTA_TOO_SMALL, 0.0, Reason.QUOTA_TOO_SMALL),
+    (Q, Reason.CHECK_NOT_RERUN, 120.0, Reason.CHECK_NOT_RERUN),
+    (Q, Reason.WEDGED, 120.0, Reason.WEDGED),
+    (P, Reason.NODES_COMING, 120.0, Reason.NODES_DO_NOT_COME),
+    (P, Reason.STOCKOUT, 120.0, Reason.STOCKOUT),
+    (P, Reason.PARTIAL_ARRIVAL, 60.0, Reason.PARTIAL_ARRIVAL),
+    (P, Reason.PODS_STARTING, 300.0, Reason.GANG_NOT_WHOLE),
+    (P, Reason.IMAGE_PULL_FAILING, 300.0, Reason.IMAGE_PULL_FAILING),
+]
+
+
+def waiting(state: PlacementState, reason: Reason) -> Scene:
+    scene = Scene()
+    scene.story.placed().prepared().reported(state=state, reason=reason)
+    return scene
+
+
+def causes(commands: tuple[RunCommand, ...]) -> list[Reason]:
+    return [one.cause for one in commands if isinstance(one, JudgeStuck)]
+
+
+def withdrawn(commands: tuple[RunCommand, ...]) -> list[tuple[str, Reason]]:
+    return [
+        (one.placement[:4], one.reason) for one in commands if isinstance(one, WithdrawPlacement)
+    ]
+
+
+@pytest.mark.parametrize(("state", "reason", "patience_s", "cause"), CASES)
+def test_a_wait_is_judged_by_its_cause_once_its_patience_is_over(
+    state: PlacementState, reason: Reason, patience_s: float, cause: Reason
+) -> None:
+    scene = waiting(state, reason)
+    if patience_s:
+        assert causes(scene.told_after(patience_s - 1.0)) == []
+        scene.story.wait(1.0)
+    commands = scene.obeys()
+    assert causes(commands) == [cause]
+    (verdict,) = (one for one in commands if isinstance(one, JudgeStuck))
+    assert "alpha" in verdict.evidence
+    assert verdict.action
+    assert causes(scene.told()) == []
+
+
+def test_every_row_says_what_happens_next() -> None:
+    assert all(row.next_action and row.patience_s(RegionPolicy()) >= 0.0 for row in ROWS.values())
+
+
+def test_nodes_get_twice_the_time_that_they_are_known_to_take() -> None:
+    scene = waiting(P, Reason.NODES_COMING)
+    slow = make_flavor("alpha", flavor="spot", region="alpha", accelerator="h100", startup_s=300.0)
+    scene.sees(slow)
+    assert causes(scene.told_after(599.0)) == []
+    assert causes(scene.told_after(1.0)) == [Reason.NODES_DO_NOT_COME]
+
+
+def test_a_change_of_cause_starts_another_patience() -> None:
+    scene = waiting(P, Reason.NODES_COMING)
+    scene.story.wait(119.0)
+    scene.story.reported(state=P, reason=Reason.PARTIAL_ARRIVAL)
+    assert causes(scene.told_after(59.0)) == []
+    assert causes(scene.told_after(1.0)) == [Reason.PARTIAL_ARRIVAL]
+
+
+def test_the_evidence_counts_the_nodes_that_came() -> None:
+    scene = waiting(P, Reason.NODES_COMING)
+    scene.story.reported(
+        state=P,
+        reason=Reason.PARTIAL_ARRIVAL,
+        arrival=Arrival(nodes_here=5, nodes_wanted=8),
+    )
+    (verdict,) = scene.told_after(60.0)
+    assert isinstance(verdict, JudgeStuck)
+    assert "5 of 8 nodes there" in verdict.evidence
+
+
+def test_nodes_held_for_nothing_are_given_back_after_as_long_again() -> None:
+    scene = waiting(P, Reason.PARTIAL_ARRIVAL)
+    scene.story.wait(60.0)
+    scene.obeys()
+    assert withdrawn(scene.told_after(59.0)) == []
+    assert withdrawn(scene.told_after(1.0)) == [("alph", Reason.PARTIAL_ARRIVAL)]
+
+
+def test_a_place_in_line_costs_nothing_and_is_kept() -> None:
+    scene = waiting(Q, Reason.WAITING_FOR_QUOTA)
+    scene.story.wait(600.0)
+    scene.obeys()
+    assert withdrawn(scene.told_after(100_000.0)) == []
+
+
+def test_the_oldest_place_in_line_is_left_when_the_run_has_no_room_and_another_place() -> None:
+    scene = waiting(Q, Reason.WAITING_FOR_QUOTA)
+    scene.story.wait(600.0)
+    scene.obeys()
+    scene.story.placed("beta", Purpose.HEDGE).prepared("beta").reported("beta")
+    scene.story.wait(600.0)
+    scene.obeys()
+    assert withdrawn(scene.told_after(600.0)) == [("alph", Reason.QUOTA_EXHAUSTED)]
+    scene.rules("gamma", cordon=True)
+    assert withdrawn(scene.told()) == []
+
+
+def test_what_can_never_come_is_left_at_once() -> None:
+    scene = waiting(Q, Reason.QUOTA_TOO_SMALL)
+    scene.obeys()
+    assert withdrawn(scene.told()) == [("alph", Reason.QUOTA_TOO_SMALL)]
+
+
+def test_a_cluster_that_does_not_answer_makes_its_legs_stuck_and_nothing_else() -> None:
+    scene = waiting(P, Reason.PARTIAL_ARRIVAL)
+    scene.falls_silent("alpha")
+    assert causes(scene.told_after(59.0)) == []
+    scene.story.wait(1.0)
+    assert causes(scene.obeys()) == [Reason.CLUSTER_SILENT]
+    assert withdrawn(scene.told_after(1_000.0)) == []
+
+
+def test_a_whole_gang_is_not_given_back_for_an_old_verdict() -> None:
+    scene = waiting(P, Reason.PARTIAL_ARRIVAL)
+    scene.story.wait(60.0)
+    scene.obeys()
+    scene.story.at_gate()
+    assert withdrawn(scene.told_after(500.0)) == []
+
+
+def test_an_early_grant_that_is_given_up_is_revoked_first() -> None:
+    scene = waiting(P, Reason.PARTIAL_ARRIVAL)
+    scene.story.granted().wait(60.0)
+    assert causes(scene.obeys()) == [Reason.PARTIAL_ARRIVAL]
+    (order,) = scene.told_after(60.0)
+    assert isinstance(order, StopEpoch)
+    assert order.reason is Reason.PARTIAL_ARRIVAL
+
+
+def test_remedies_that_hold_machines_move_and_those_in_line_widen() -> None:
+    remedies = {row.cause: row.remedy for row in ROWS.values()}
+    assert remedies[Reason.QUOTA_EXHAUSTED] is Remedy.WIDEN
+    assert remedies[Reason.FLEX_SILENT] is Remedy.WIDEN
+    assert remedies[Reason.STOCKOUT] is remedies[Reason.PARTIAL_ARRIVAL] is Remedy.MOVE
+    assert remedies[Reason.WEDGED] is Remedy.LEAVE
