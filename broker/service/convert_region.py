@@ -70,7 +70,7 @@ def _duration(message: region_pb2.Policy, name: str, default: float) -> float:
 def _capacity_types(message: region_pb2.Policy) -> tuple[CapacityType, ...]:
     _within(len(message.capacity_types), 0, len(CapacityType), "policy.capacity_types")
     named = (
-        member(enums.CAPACITY_TYPE, number, f"policy.capacity_types[{i}]")
+        member(enums.CAPACITY_TYPE_OF, number, "policy", f"capacity_types[{i}]")
         for i, number in enumerate(message.capacity_types)
     )
     return tuple(dict.fromkeys(named))
@@ -82,7 +82,7 @@ def _price_caps(
     caps: dict[CapacityType, Decimal] = {}
     for i, cap in enumerate(message.price_caps):
         field = f"policy.price_caps[{i}]"
-        kind = member(enums.CAPACITY_TYPE, cap.capacity_type, f"{field}.capacity_type")
+        kind = member(enums.CAPACITY_TYPE_OF, cap.capacity_type, field, "capacity_type")
         if kind in caps:
             raise invalid(f"{field}.capacity_type", "has a cap already")
         if not cap.HasField("price_per_gpu_hour"):

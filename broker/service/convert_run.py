@@ -162,13 +162,13 @@ def arrival_message(arrival: Arrival) -> placement_pb2.Arrival:
 
 
 def phases_message(phases: PhaseSeconds) -> placement_pb2.PhaseDurations:
-    """Return the time in each phase."""
+    """Return the time in each phase; one that it never was in is unset."""
     return placement_pb2.PhaseDurations(
-        preparing=wire.duration(phases.preparing),
-        queued=wire.duration(phases.queued),
-        provisioning=wire.duration(phases.provisioning),
-        at_gate=wire.duration(phases.at_gate),
-        running=wire.duration(phases.running),
+        preparing=wire.some_duration(phases.preparing),
+        queued=wire.some_duration(phases.queued),
+        provisioning=wire.some_duration(phases.provisioning),
+        at_gate=wire.some_duration(phases.at_gate),
+        running=wire.some_duration(phases.running),
     )
 
 

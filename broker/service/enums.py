@@ -9,7 +9,7 @@ from broker.model.intent import AfterMaxWait, CapacityType, CheckpointFormat, To
 from broker.model.reasons import FailureClass, Reason
 from broker.model.run import CloseRule, Purpose
 from broker.model.states import EpochState, PlacementEnd, PlacementState, RunState
-from broker.service.wire import numbers
+from broker.service.wire import members, numbers
 from broker.v1 import errors_pb2, event_pb2, intent_pb2, offer_pb2, placement_pb2, run_pb2
 
 REASON = numbers(Reason, errors_pb2.Reason, "REASON")
@@ -26,3 +26,9 @@ RUN_STATE = numbers(RunState, run_pb2.RunState, "RUN_STATE")
 EPOCH_STATE = numbers(EpochState, run_pb2.EpochState, "EPOCH_STATE")
 CLOSE_RULE = numbers(CloseRule, run_pb2.CloseRule, "CLOSE_RULE")
 ACTOR_KIND = numbers(ActorKind, event_pb2.ActorKind, "ACTOR_KIND")
+
+# The other way round, for the enums that requests hold.
+CAPACITY_TYPE_OF = members(CAPACITY_TYPE)
+AFTER_MAX_WAIT_OF = members(AFTER_MAX_WAIT)
+TOPOLOGY_WISH_OF = members(TOPOLOGY_WISH)
+CHECKPOINT_FORMAT_OF = members(CHECKPOINT_FORMAT)

@@ -19,7 +19,7 @@ from broker.model.checkpoint import Checkpoint
 from broker.model.reasons import Reason
 from broker.model.run import Run
 from broker.service import fields
-from broker.service.convert_intent import intent_of
+from broker.service.convert_intent import completed, intent_of
 from broker.service.convert_offer import estimate_message
 from broker.service.convert_run import run_message
 from broker.service.errors import InvalidArgument, invalid, not_found
@@ -52,7 +52,10 @@ async def submit(
     if request.validate_only:
         return _estimate(ports, command, actor)
     run = await _create(ports, command, actor)
-    return run_service_pb2.SubmitRunResponse(run=run_message(run, ports.clock.now()))
+    # The same request made it, perhaps long ago and with other terms by now.
+    sent = completed(request.intent, intent) if run.intent == intent else None
+    message = run_message(run, ports.clock.now(), intent=sent)
+    return run_service_pb2.SubmitRunResponse(run=message)
 
 
 async def fork(ports: Ports, request: run_service_pb2.ForkRunRequest, actor: Actor) -> run_pb2.Run:

@@ -46,8 +46,15 @@ def duration(seconds: float) -> duration_pb2.Duration:
     return duration_pb2.Duration(seconds=nanos // _NANOS, nanos=nanos % _NANOS)
 
 
+def some_duration(seconds: float) -> duration_pb2.Duration | None:
+    """Return seconds as a duration, None for no time at all."""
+    return duration(seconds) if seconds > 0 else None
+
+
 def money(amount: Decimal) -> money_pb2.Money:
     """Return US dollars, to the billionth. Never for an amount below zero."""
+    if not amount:
+        return money_pb2.Money(currency_code="USD")
     exact = amount.quantize(_NANO)
     units = int(exact)
     return money_pb2.Money(currency_code="USD", units=units, nanos=int((exact - units).scaleb(9)))
@@ -66,11 +73,18 @@ def numbers(members: type[_E], wire: WireEnum[_V], prefix: str) -> Mapping[_E, _
     return {member: wire.Value(f"{prefix}_{member.name}") for member in members}
 
 
-def member(known: Mapping[_E, _V], number: int, field: str) -> _E:
-    """Return the member of a number of the wire; refuse one that is not known, and 0."""
-    for one, value in known.items():
-        if value == number:
-            return one
-    if number == 0:
-        raise invalid(field, "is required")
-    raise invalid(field, f"{number} is not a value of this enum")
+def members(numbers: Mapping[_E, _V]) -> Mapping[int, _E]:
+    """Return the member of each number, the other way round."""
+    return {number: one for one, number in numbers.items()}
+
+
+def member(known: Mapping[int, _E], number: int, within: str, name: str) -> _E:
+    """Return the member of a number in the field ``within.name``.
+
+    Refuses one that is not known, and 0.
+    """
+    found = known.get(number)
+    if found is not None:
+        return found
+    problem = "is required" if number == 0 else f"{number} is not a value of this enum"
+    raise invalid(f"{within}.{name}", problem)

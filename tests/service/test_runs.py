@@ -64,6 +64,14 @@ async def test_a_repeated_request_gives_the_same_run_and_another_body_is_refused
     )
 
 
+async def test_a_request_without_an_id_cannot_be_repeated(rig: Rig) -> None:
+    request = make_request(run_id="digits")
+    await rig.runs.SubmitRun(request)
+    assert await refused(rig.runs.SubmitRun(request)) == Refusal(
+        EXISTS, "ALREADY_EXISTS", ("run_id",)
+    )
+
+
 async def test_a_request_repeated_after_its_deadline_still_gives_its_run(rig: Rig) -> None:
     terms = intent_pb2.Terms()
     terms.deadline.FromSeconds(1_700_000_100)
