@@ -57,7 +57,7 @@ SAME_TIME_S = 1.0  # a next look that moved by less is the same next look
 def submit(run: Run | None, command: SubmitRun, context: Context) -> tuple[RunEvent, ...]:
     """Create the run; the same request again yields nothing new (law 2)."""
     if run is not None:
-        if run.request_id != command.request_id:
+        if not command.request_id or run.request_id != command.request_id:
             raise Refused(
                 Reason.ALREADY_EXISTS, f"{command.name} exists", "run_id", Code.ALREADY_EXISTS
             )
