@@ -22,9 +22,12 @@ def judge_gang(
     epoch = run.open_epoch
     if epoch is None or epoch.stop is not None:
         return ()
-    if epoch.drain is not None and now.elapsed_s >= epoch.drain.deadline_s:
+    drain = epoch.drain
+    if drain is not None and (drain.is_acked or now.elapsed_s >= drain.deadline_s):
+        # Every rank said what it saved and stands by, or the time is over: nothing is gained by
+        # holding the machines longer (law 8).
         # The log says it loudly when nobody acknowledged (law 9).
-        return (StopEpoch(reason=epoch.drain.reason, message=epoch.drain.message),)
+        return (StopEpoch(reason=drain.reason, message=drain.message),)
     if facts is not None and facts.epoch == epoch.id and facts.closed is None:
         told = _broken(view, epoch, facts, now) or _noticed(epoch, facts, now)
         if told:
