@@ -196,7 +196,7 @@ def compacted(world: World, bounds: Bounds) -> World:
     A log that will not be cut by a restore is what it folds to. A grant that finds its place taken
     cannot land.
     """
-    granted = _landable(world.granted, world.grants, world.closed)
+    granted = _needed(world.granted, world.grants, world.closed, world.log)
     log = world.log
     if world.joining is None and log and world.spent.restores == bounds.restores:
         log = _folded_log(log)
@@ -206,15 +206,20 @@ def compacted(world: World, bounds: Bounds) -> World:
 
 
 @by_identity
-def _landable(
+def _needed(
     granted: frozenset[Granted],
     grants: tuple[EpochId | None, ...],
     closed: frozenset[tuple[EpochId, bool]],
+    log: tuple[Event, ...],
 ) -> frozenset[Granted]:
+    """Keep the events of grants that are there or may come, and of epochs that are judged."""
+    judged = {epoch for epoch, _ in fold(log).open} | {
+        e for e, is_proven in closed if not is_proven
+    }
     kept = frozenset(
         event
         for event in granted
-        if grants[event.placement] in (None, event.epoch) or (event.epoch, False) in closed
+        if grants[event.placement] in (None, event.epoch) or event.epoch in judged
     )
     return granted if len(kept) == len(granted) else kept
 
