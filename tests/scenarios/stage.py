@@ -5,7 +5,7 @@ shows what deciding makes of it and of nothing else. ``tick`` repeats plan and j
 has anything left to say, as the loops would. Read ``Stage.play``.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from decimal import Decimal
 from itertools import count
@@ -26,22 +26,7 @@ from broker.history.commands import (
 from broker.history.context import Context
 from broker.history.decide import decide
 from broker.history.events import (
-    DrainRequested,
-    Ended,
-    GangRunning,
-    Granted,
-    LadderClimbed,
-    PlacementAdded,
-    PlacementEnded,
-    PlacementStuck,
     Recorded,
-    Requeued,
-    RunEvent,
-    Sealed,
-    StopOrdered,
-    WaitExplained,
-    Warned,
-    WithdrawalOrdered,
 )
 from broker.history.evolve import evolve
 from broker.history.invariants import violations
@@ -63,6 +48,7 @@ from broker.placement.words import duration
 from broker.policy.facts import EpochFacts
 from broker.policy.judge import judge
 from broker.policy.placing import commands
+from tests.scenarios.telling import said, short
 from tests.unit.placement.pictures import at, gang, make_cluster, make_flavor
 
 BROKER = Actor(kind=ActorKind.BROKER, name="stage")
@@ -342,7 +328,7 @@ class Stage:
         try:
             events = decide(run, command, context)
         except Refused as refused:
-            self.trace.append(f"{_short(name)}: REFUSED {type(command).__name__}: {refused}")
+            self.trace.append(f"{short(name)}: REFUSED {type(command).__name__}: {refused}")
             self.view.refused(name, self.now.elapsed_s)
             return
         for event in events:
@@ -356,9 +342,9 @@ class Stage:
                 event=event,
             )
             run = evolve(run, recorded)
-            said = _said(event, run)
-            if said:
-                self.trace.append(f"{_short(name)}: {said}")
+            words = said(event, run)
+            if words:
+                self.trace.append(f"{short(name)}: {words}")
         if events and run is not None:
             assert violations(run) == (), violations(run)
             self.runs[name] = run
@@ -380,69 +366,3 @@ class Stage:
     def _leg(self, run: str, cluster: str) -> Placement:
         legs = self.runs[self._name(run)].placements.values()
         return [leg for leg in legs if leg.site.region == cluster][-1]
-
-
-def _short(name: str) -> str:
-    return name.rpartition("/")[2]
-
-
-def _said(event: RunEvent, run: Run) -> str:
-    """Return what a reader wants to see of an event; empty for what the scenario itself said."""
-
-    def where(placement: str) -> str:
-        site = run.placements[placement].site
-        return f"{site.region}/{site.key.flavor}"
-
-    match event:
-        case PlacementAdded():
-            return f"{event.purpose} leg in {where(event.placement)}: {event.message}"
-        case WaitExplained():
-            at_s = event.next_at_s
-            when = "" if at_s is None else f" at {at_s:g} s"
-            return f"waits {event.reason}: {event.message}; next: {event.next_action}{when}"
-        case PlacementStuck():
-            return f"stuck {event.cause} in {where(event.placement)}: {event.evidence}"
-        case WithdrawalOrdered():
-            return f"withdraws {where(event.placement)}: {event.reason}"
-        case PlacementEnded():
-            return f"left {where(event.placement)}: {event.end} {event.reason}"
-        case Granted():
-            resume = "the start" if event.resume_from is None else f"step {event.resume_from.step}"
-            return f"granted epoch {event.epoch.number} in {where(event.placement)} from {resume}"
-        case StopOrdered():
-            return f"stops epoch {event.epoch.number}: {event.reason}: {event.message}"
-        case DrainRequested():
-            return f"drains until {event.deadline_s:g} s: {event.reason}"
-        case Sealed():
-            return f"sealed epoch {event.epoch.number} {event.rule}: {event.reason}"
-        case Requeued():
-            return f"requeued: {event.reason}"
-        case LadderClimbed():
-            return f"climbs: {event.message}"
-        case Ended():
-            return f"ended {event.state}: {event.reason}: {event.message}"
-        case Warned():
-            return f"WARNS {event.reason}: {event.message}"
-        case GangRunning():
-            return "runs"
-        case _:
-            return ""
-
-
-def read(text: str) -> Iterator[tuple[str, str]]:
-    """Yield (commands, trace) of each block of a scenario file; a comment stands with commands."""
-    for block in text.strip().split("\n\n"):
-        asked, _, told = block.partition("\n----")
-        yield asked.strip("\n"), told.strip("\n")
-
-
-def perform(text: str) -> str:
-    """Return the scenario with the traces that it makes now."""
-    stage = Stage()
-    blocks = []
-    for asked, _ in read(text):
-        lines = [line for line in asked.splitlines() if line and not line.startswith("#")]
-        told = [stage.play(line) for line in lines]
-        shown = [one for one in told if one != "ok"] or ["ok"]
-        blocks.append(f"{asked}\n----\n" + "\n".join(shown) if lines else asked)
-    return "\n\n".join(blocks) + "\n"
