@@ -341,7 +341,9 @@ Global___Arrival: _TypeAlias = Arrival  # noqa: Y015
 
 @_typing.final
 class PhaseDurations(_message.Message):
-    """Time spent in each phase of a placement. Accelerators are paid from PROVISIONING on."""
+    """Time spent in each phase of a placement; unset is none. Accelerators are paid from
+    PROVISIONING on.
+    """
 
     DESCRIPTOR: _descriptor.Descriptor
 
