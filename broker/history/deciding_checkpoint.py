@@ -142,10 +142,14 @@ def _prune(run: Run, ref: CheckpointRef) -> tuple[RunEvent, ...]:
         why = "it is pinned or named"
     elif epoch is not None and epoch.resume_from == ref:
         why = "the open epoch reads it"
-    elif epoch is not None and ref.epoch == epoch.id:
-        why = "its epoch is open"
+    elif epoch is not None and ref.epoch == epoch.id and _is_newest(run, ref):
+        why = "it is the newest of the open epoch"
     elif [c.ref for c in candidates] == [ref]:
         why = "it is the only one to resume from"
     if why:
         raise Refused(Reason.ILLEGAL_IN_STATE, f"step {ref.step} is kept: {why}")
     return (CheckpointPruned(ref=ref),)
+
+
+def _is_newest(run: Run, ref: CheckpointRef) -> bool:
+    return ref.step == max(c.ref.step for c in run.checkpoints if c.ref.epoch == ref.epoch)

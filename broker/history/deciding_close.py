@@ -30,6 +30,9 @@ from broker.model.reasons import FailureClass, Reason
 from broker.model.run import CloseRule, Epoch, RankEnd, Run
 from broker.model.states import PlacementEnd, RunState
 
+# What launchers say of a command that they stopped; of one that ended by itself they say nothing.
+_TOLD = frozenset({"drained", "preempted", "withdrawn", "fenced"})
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
@@ -90,10 +93,8 @@ def _check_rule(epoch: Epoch, command: CloseEpoch) -> None:
 def _verdict(epoch: Epoch, command: CloseEpoch) -> Verdict:
     """Say why it ended: an explained cause first, then our own order, then the exits."""
     drain = epoch.drain
-    # A gang that saves for a drain leaves with 0 as well; only unasked it is success.
     is_unasked = epoch.stop is None and not (drain is not None and drain.is_acked)
-    has_exited = command.rule is CloseRule.SEEN_ENDED and bool(command.ends)
-    if is_unasked and has_exited and all(end.exit_code == 0 for end in command.ends):
+    if is_unasked and command.rule is CloseRule.SEEN_ENDED and _has_finished(command.ends):
         message = "All ranks ended with exit code 0"
         return Verdict(reason=Reason.COMPLETED, message=message, failure=None, is_done=True)
     if command.rule is CloseRule.NEVER_STARTED and epoch.stop is not None:
@@ -103,9 +104,21 @@ def _verdict(epoch: Epoch, command: CloseEpoch) -> Verdict:
         return _explained(command.cause, command.message)
     if epoch.stop is not None:
         return _explained(epoch.stop.reason, epoch.stop.message)
-    if drain is not None and drain.is_acked:
+    if drain is not None and (drain.is_acked or _was_told(command.ends)):
         return _explained(drain.reason, drain.message)
     return _by_exits(command)
+
+
+def _has_finished(ends: tuple[RankEnd, ...]) -> bool:
+    """Return whether every rank's command ended by itself, with success.
+
+    One that saved and let go because it was told to leaves with 0 as well; its launcher says why.
+    """
+    return bool(ends) and all(end.exit_code == 0 and not end.cause for end in ends)
+
+
+def _was_told(ends: tuple[RankEnd, ...]) -> bool:
+    return any(end.cause in _TOLD for end in ends)
 
 
 def _explained(cause: Reason, message: str) -> Verdict:
@@ -123,6 +136,9 @@ def _by_exits(command: CloseEpoch) -> Verdict:
             if any(_vanished(end) for end in command.ends):
                 # A command that fails leaves its exit code; a machine that goes leaves nothing.
                 return _explained(Reason.NODE_LOST, "A rank vanished without an exit code")
+            if _was_told(command.ends):
+                # Its cluster told it, and did not tell us: the peers of who left fail on their own.
+                return _explained(Reason.EVICTED, "Its gang was told to leave, and not by us")
             message = command.message or _worst(command.ends)
             return _explained(Reason.COMMAND_FAILED, message)
 

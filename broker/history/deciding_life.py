@@ -302,11 +302,24 @@ def _resume(run: Run, command: ResumeRun, context: Context) -> tuple[RunEvent, .
         if run.open_epoch is not None:
             raise Refused(Reason.ILLEGAL_IN_STATE, "the run has its place; name a step to go back")
         return () if wish is None else (resumed,)
+    if _stands_there(run, command):
+        return ()
     message = "Going back to the start" if command.from_start else f"Going back to {command.step}"
     stop = stop_order(run, Reason.RESUMED_BY_USER, message)
     if wish is not None and wish.step == command.step and not stop:
         return ()
     return (resumed, *stop)
+
+
+def _stands_there(run: Run, command: ResumeRun) -> bool:
+    """Return whether the gang began just there and has done nothing since: the answer was lost."""
+    epoch = run.open_epoch
+    if epoch is None or epoch.stop is not None:
+        return False
+    start = epoch.resume_from
+    has_moved = run.progress is not None and run.progress.epoch == epoch.id.number
+    has_saved = any(c.ref.epoch == epoch.id for c in run.checkpoints)
+    return (start.step if start else None) == command.step and not has_moved and not has_saved
 
 
 def _check_limits_before_resume(run: Run, context: Context) -> None:

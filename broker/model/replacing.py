@@ -8,6 +8,7 @@ and so check every field that is named.
 from dataclasses import fields, replace
 from functools import cache
 from operator import attrgetter
+from types import MemberDescriptorType
 from typing import TYPE_CHECKING, Any
 
 __all__ = ["replace"]
@@ -30,7 +31,9 @@ if not TYPE_CHECKING:
 def _plan(kind: type[Any]) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
     """Return how to read all fields of a class at once, and how to write each one."""
     names = [field.name for field in fields(kind)]
-    if hasattr(kind, "__post_init__") or not all(name in kind.__dict__ for name in names):
+    members = [kind.__dict__.get(name) for name in names]
+    is_slots_alone = names and all(isinstance(m, MemberDescriptorType) for m in members)
+    if hasattr(kind, "__post_init__") or not is_slots_alone:
         raise TypeError(f"{kind.__name__} is not made of slots alone")
     writers = {name: kind.__dict__[name].__set__ for name in names}
     # One name gives a bare value, so the first is read twice; writing it twice is harmless.

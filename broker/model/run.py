@@ -149,7 +149,11 @@ class DrainOrder:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RankEnd:
-    """How one listed process ended. ``exit_code`` None: it was seen gone, nothing more is known."""
+    """How one listed process ended. ``exit_code`` None: it was seen gone, nothing more is known.
+
+    ``cause`` is why its launcher ended it ("drained", "preempted", "fenced", ...), empty when the
+    command ended by itself.
+    """
 
     rank: int
     exit_code: int | None

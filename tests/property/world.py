@@ -283,6 +283,7 @@ _KINDS: tuple[_Kind, ...] = (
     lambda c, r, _n: RecordPruned(ref=_ref(c, r)),
     _resume,
     _adopt,
+    _adopt,
     lambda c, r, _n: SkipEpochs(next_epoch=r.next_epoch + c.randint(-1, 10)),
     lambda _d, _r, _n: WarnRun(reason=Reason.FENCE_OWED, message="loud"),
     lambda c, _r, _n: CancelRun(grace_s=c.choice((0.0, 30.0)), message="enough"),

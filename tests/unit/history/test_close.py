@@ -93,6 +93,33 @@ def test_a_gang_that_saved_for_a_drain_and_left_with_zero_has_not_finished() -> 
     assert outcome(story) == (RunState.QUEUED, Reason.NODE_PREEMPTED)
 
 
+def ended_with(story: Story, *causes: str) -> Story:
+    ends = tuple(RankEnd(rank=r, exit_code=0, cause=cause) for r, cause in enumerate(causes))
+    close = CloseEpoch(
+        epoch=story.epoch.id,
+        rule=CloseRule.SEEN_ENDED,
+        ends=ends,
+        found=(),
+        cause=None,
+        message="",
+    )
+    return story.do(close)
+
+
+def test_a_drain_whose_answer_came_with_the_end_is_no_success() -> None:
+    story = training()
+    story.do(RequestDrain(reason=Reason.NODE_PREEMPTED, message="notice", grace_s=30.0))
+    ended_with(story, "drained", "drained")
+    assert outcome(story) == (RunState.QUEUED, Reason.NODE_PREEMPTED)
+
+
+@pytest.mark.parametrize("cause", ["drained", "preempted", "fenced"])
+def test_a_gang_that_somebody_else_told_to_leave_was_evicted(cause: str) -> None:
+    story = ended_with(training(), cause, "")
+    assert outcome(story) == (RunState.QUEUED, Reason.EVICTED)
+    assert story.run.infrastructure_losses == 1
+
+
 def test_a_gang_that_finished_before_it_heard_the_drain_has_finished() -> None:
     story = training()
     story.do(RequestDrain(reason=Reason.REGION_DRAINING, message="leave", grace_s=30.0))

@@ -76,7 +76,7 @@ def test_progress_is_thinned_and_never_goes_back() -> None:
         command = RecordProgress(epoch=story.epoch.id, step=step, loss=0.4)
         return len(story.tell(command))
 
-    assert [told(11, 1.0), told(12, 4.0), told(12, 9.0), told(-1, 9.0)] == [0, 1, 0, 0]
+    assert [told(11, 0.5), told(12, 0.5), told(12, 9.0), told(-1, 9.0)] == [0, 1, 0, 0]
     assert story.run.progress is not None
     assert (story.run.progress.step, story.run.first_step_s) == (12, 3.0)
 

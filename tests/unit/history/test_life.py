@@ -238,6 +238,9 @@ def test_a_named_step_stops_the_gang_and_comes_first() -> None:
     assert story.epoch.resume_from is not None
     assert story.epoch.resume_from.step == 100
     assert story.run.resume_wish is None
+    # Told again after a lost answer, while the gang stands just there: nothing to go back from.
+    assert story.tell(back) == ()
+    assert kinds(story.trained(101).tell(back)) == [Resumed, StopOrdered]
 
 
 def test_from_the_start_leaves_every_checkpoint_behind() -> None:
