@@ -26,10 +26,12 @@ from broker.store import log, views
 from broker.store.errors import LogUnwritableError
 from broker.store.picture import Draft, Picture, State, is_settled
 from broker.store.schema import write_meta
-from broker.store.streams import BROKER_STREAM, decide_on, fold, load
+from broker.store.streams import BROKER_STREAM, decide_on, fold, is_run_stream, load
 
 T = TypeVar("T")
-SNAPSHOT_EVERY = 32  # events of a run; a start folds at most so many of each
+SNAPSHOT_EVERY = (
+    8  # events of a run: folding so many costs a start about what reading it whole does
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,6 +54,7 @@ class BrokenInvariantError(HistoryError):
     """A decision would have led to a state that must not be; it was not written."""
 
 
+Requests = dict[tuple[str, str], tuple[str, str]]  # (team, request id): (run, body digest)
 Result = tuple[Recorded, ...] | AlreadySubmitted | Exception
 
 
@@ -94,11 +97,15 @@ class Committer:
     ) -> Committed:
         """Carry out the orders in one transaction, durable when this returns.
 
-        ``also`` is done to the database in the same transaction, if an order led to an event.
+        ``also`` is done to the database in the same transaction, and only if no order fails: the
+        first that does is raised.
         Raises LogUnwritableError or LogConflictError; then nothing of the batch happened.
         """
-        batch = _Batch(self._database, self._draft(), self._head)
+        batch = _Batch(self._draft(orders), self._known_requests(orders), self._head)
         results = tuple(batch.carry_out(order) for order in orders)
+        failed = next((r for r in results if isinstance(r, Exception)), None)
+        if also is not None and failed is not None:
+            raise failed
         if batch.recorded:
             snapshots = self._due_snapshots(batch.draft)
             with self._transaction():
@@ -154,13 +161,18 @@ class Committer:
             )
         ]
 
-    def _draft(self) -> Draft:
+    def _draft(self, orders: Sequence[Order]) -> Draft:
+        # One question for the whole batch; most names are live, or not there at all.
+        names = {o.stream for o in orders if is_run_stream(o.stream)} - self._picture.live.keys()
+        settled = views.read_snapshots(self._database, names)
         return Draft(
-            self._picture,
-            load=self.load_settled,
-            now=self._now(),
-            known_regions=self._known_regions,
+            self._picture, load=settled.get, now=self._now(), known_regions=self._known_regions
         )
+
+    def _known_requests(self, orders: Sequence[Order]) -> Requests:
+        submits = [o.command for o in orders if isinstance(o.command, SubmitRun)]
+        keys = {(c.intent.team, c.request_id) for c in submits if c.request_id}
+        return views.known_requests(self._database, keys)
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
@@ -182,10 +194,9 @@ class Committer:
 class _Batch:
     """The orders of one transaction, decided one after the other; nothing is written here."""
 
-    def __init__(self, database: sqlite_utils.Database, draft: Draft, head: int) -> None:
-        self._database = database
+    def __init__(self, draft: Draft, requests: Requests, head: int) -> None:
         self._head = head
-        self._requests: dict[tuple[str, str], tuple[str, str]] = {}
+        self._requests = requests
         self.draft = draft
         self.recorded: list[Recorded] = []
 
@@ -230,7 +241,6 @@ class _Batch:
     def _known_request(self, command: SubmitRun) -> Result | None:
         team, request_id = command.intent.team, command.request_id
         known = self._requests.get((team, request_id))
-        known = known or views.known_request(self._database, team, request_id)
         if known is None:
             return None
         name, body_digest = known

@@ -122,9 +122,9 @@ class Ledger:
 
     async def run_by_request(self, team: str, request_id: str) -> tuple[str, str] | None:
         """Return (run name, body digest) of a request id, or None."""
-        return await self._reads.ask(
-            lambda database: views.known_request(database, team, request_id)
-        )
+        key = (team, request_id)
+        known = await self._reads.ask(lambda database: views.known_requests(database, [key]))
+        return known.get(key)
 
     async def read(self, stream: str, after_version: int, limit: int) -> list[Recorded]:
         """Return events of a stream after a version, oldest first."""

@@ -15,6 +15,7 @@ from broker.history.events import Event, Recorded
 from broker.model.actor import Actor, ActorKind
 from broker.model.moment import Moment
 from broker.store.errors import LogConflictError
+from broker.store.many import insert_many
 
 _COLUMNS = (
     "e.position, e.stream, e.stream_version, e.at_elapsed_s, e.at_wall_s, e.actor_kind,"
@@ -22,7 +23,7 @@ _COLUMNS = (
 )
 _INSERT = (
     "insert into events (position, stream, stream_version, at_elapsed_s, at_wall_s, actor_kind,"
-    " actor_name, type, body) values (?, ?, ?, ?, ?, ?, ?, ?, ?)"
+    " actor_name, type, body)"
 )
 Row = tuple[int, str, int, float, float, str, str, str, bytes]
 
@@ -57,7 +58,7 @@ def insert(database: sqlite_utils.Database, recorded: Iterable[Recorded]) -> Non
     else appended. The caller rolls back.
     """
     try:
-        database.conn.executemany(_INSERT, map(_row, recorded))
+        insert_many(database, _INSERT, [_row(one) for one in recorded])
     except sqlite3.IntegrityError as error:
         raise LogConflictError(
             "the log moved under this brokerd: something else writes to it; stop one of the two"

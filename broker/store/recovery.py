@@ -16,14 +16,15 @@ from typing import Protocol
 
 import sqlite_utils
 
-from broker.history.codec import decode_run
+from broker.history.codec import UndecodableError, decode_run
 from broker.history.events import Recorded
+from broker.history.refusals import IllegalMoveError
 from broker.model.moment import Moment
 from broker.model.run import Run
 from broker.runtime.clock import ClockMark
 from broker.store import log, standing, views
 from broker.store.batch import Committer
-from broker.store.errors import LogDamagedError
+from broker.store.errors import LogDamagedError, LogIncompatibleError
 from broker.store.picture import Picture, State
 from broker.store.schema import open_database, read_meta
 from broker.store.standing import Holding
@@ -92,20 +93,34 @@ def read_mark(path: Path) -> ClockMark | None:
 def load_picture(database: sqlite_utils.Database, picture: Picture, now: Moment) -> dict[str, int]:
     """Fill a picture from the log; return each live run's snapshot version.
 
-    Raises LogDamagedError when events are missing between a snapshot and the end of its stream.
+    Raises LogIncompatibleError for what a newer release wrote, LogDamagedError when events are
+    missing between a snapshot and the end of its stream, or cannot follow from what was before.
     """
-    with _no_collection():
-        states: dict[str, State] = {
-            str(stream): decode_run(body) for stream, body in database.conn.execute(_SNAPSHOTS)
-        }
-        snapshots = {stream: state.stream_version for stream, state in states.items()}
-        for clause in (_TAILS, _SMALL):
-            for recorded in log.read_where(database, clause):
-                _fold_into(states, recorded)
-        for stream, state in states.items():
-            picture.put(stream, state)
-        picture.holdings.update(_holdings(database, states.values(), now))
+    try:
+        with _no_collection():
+            states, snapshots = _read_states(database)
+            for stream, state in states.items():
+                picture.put(stream, state)
+            picture.holdings.update(_holdings(database, states.values(), now))
+    except UndecodableError as error:
+        raise LogIncompatibleError(
+            f"the log holds what this brokerd does not understand ({error}); it was written by a"
+            " newer one, or is damaged"
+        ) from error
+    except IllegalMoveError as error:
+        raise LogDamagedError(f"the log holds what cannot be: {error}; restore a backup") from error
     return snapshots
+
+
+def _read_states(database: sqlite_utils.Database) -> tuple[dict[str, State], dict[str, int]]:
+    states: dict[str, State] = {
+        str(stream): decode_run(body) for stream, body in database.conn.execute(_SNAPSHOTS)
+    }
+    snapshots = {stream: state.stream_version for stream, state in states.items()}
+    for clause in (_TAILS, _SMALL):
+        for recorded in log.read_where(database, clause):
+            _fold_into(states, recorded)
+    return states, snapshots
 
 
 def _fold_into(states: dict[str, State], recorded: Recorded) -> None:

@@ -15,6 +15,8 @@ from broker.store.errors import LogDamagedError, LogIncompatibleError, LogUnwrit
 SCHEMA_VERSION = 1
 OLDEST_COMPATIBLE = 1  # the oldest schema_version whose code can still use this log
 BUSY_TIMEOUT_MS = 10_000
+CHECKPOINT_PAGES = 4_000  # 16 MB of write-ahead log: a checkpoint waits for the disk three times
+CACHE_KIB = 32_000  # of the writer: the inner pages of every index
 WAL_KEPT_BYTES = 64 * 1024 * 1024  # what a burst leaves of the write-ahead log on the disk
 
 TRUTH = """
@@ -151,6 +153,8 @@ def _connect(path: Path, *, is_read_only: bool) -> sqlite3.Connection:
         connection.execute("pragma journal_mode = wal")
         connection.execute("pragma synchronous = full")
         connection.execute(f"pragma journal_size_limit = {WAL_KEPT_BYTES}")
+        connection.execute(f"pragma wal_autocheckpoint = {CHECKPOINT_PAGES}")
+        connection.execute(f"pragma cache_size = {-CACHE_KIB}")
     return connection
 
 

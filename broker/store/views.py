@@ -12,13 +12,13 @@ import sqlite_utils
 
 from broker.history.codec import decode_run, encode_run
 from broker.model.run import Run
+from broker.store.many import insert_many, select_many
 from broker.store.picture import State, is_settled
 from broker.store.standing import Holding
 
-_RUN = (
-    "insert into runs (name, team, owner, state, reason, is_settled, created_wall_s,"
-    " settled_s) values (?, ?, ?, ?, ?, ?, ?, ?)"
-    " on conflict (name) do update set state = excluded.state, reason = excluded.reason,"
+_RUN = "insert into runs (name, team, owner, state, reason, is_settled, created_wall_s, settled_s)"
+_RUN_CHANGED = (
+    "on conflict (name) do update set state = excluded.state, reason = excluded.reason,"
     " is_settled = excluded.is_settled, settled_s = excluded.settled_s"
 )
 RunRow = tuple[str, str, str, str, str, int, float, float | None]
@@ -41,23 +41,27 @@ def write_changes(
             pairs.append((was if isinstance(was, Run) else None, state))
         elif was is None:
             database.conn.execute("insert or ignore into streams values (?)", (stream,))
-    many = database.conn.executemany
-    many(_RUN, [new for was, run in pairs if (new := _row(run)) != (was and _row(was))])
+    rows = [new for was, run in pairs if (new := _row(run)) != (was and _row(was))]
+    insert_many(database, _RUN, rows, _RUN_CHANGED)
     begun = [run for was, run in pairs if was is None]
-    many(
-        "insert or ignore into run_labels values (?, ?, ?)",
+    insert_many(
+        database,
+        "insert or ignore into run_labels",
         [(run.name, key, value) for run in begun for key, value in run.intent.labels],
     )
-    many(
-        "insert or ignore into requests values (?, ?, ?, ?)",
+    insert_many(
+        database,
+        "insert or ignore into requests",
         [(r.intent.team, r.request_id, r.name, r.body_digest) for r in begun if r.request_id],
     )
-    many(
-        "insert or ignore into run_regions values (?, ?)",
+    insert_many(
+        database,
+        "insert or ignore into run_regions",
         [(run.name, region) for was, run in pairs for region in new_regions(was, run)],
     )
-    many(
-        "insert or replace into snapshots values (?, ?, ?)",
+    insert_many(
+        database,
+        "insert or replace into snapshots",
         [(run.name, run.stream_version, encode_run(run)) for run in snapshots],
     )
 
@@ -72,8 +76,8 @@ def new_regions(before: Run | None, after: Run) -> set[str]:
 
 def write_regions(database: sqlite_utils.Database, name: str, regions: Iterable[str]) -> None:
     """Write in which regions a run was placed."""
-    database.conn.executemany(
-        "insert or ignore into run_regions values (?, ?)", [(name, region) for region in regions]
+    insert_many(
+        database, "insert or ignore into run_regions", [(name, region) for region in regions]
     )
 
 
@@ -120,20 +124,34 @@ def remove_runs(database: sqlite_utils.Database, runs: Iterable[Run]) -> None:
     )
 
 
-def known_request(
-    database: sqlite_utils.Database, team: str, request_id: str
-) -> tuple[str, str] | None:
-    """Return (run name, body digest) of a request id, or None."""
-    query = "select name, body_digest from requests where team = ? and request_id = ?"
-    row = database.conn.execute(query, (team, request_id)).fetchone()
-    return None if row is None else (str(row[0]), str(row[1]))
+def known_requests(
+    database: sqlite_utils.Database, keys: Iterable[tuple[str, str]]
+) -> dict[tuple[str, str], tuple[str, str]]:
+    """Return (run name, body digest) by (team, request id), for those that there are."""
+    rows = select_many(
+        database,
+        "with asked (team, request_id) as (values ",
+        tuple(keys),
+        ") select r.team, r.request_id, r.name, r.body_digest from asked a"
+        " join requests r on r.team = a.team and r.request_id = a.request_id",
+    )
+    return {(team, request_id): (name, digest) for team, request_id, name, digest in rows}
+
+
+def read_snapshots(database: sqlite_utils.Database, names: Iterable[str]) -> dict[str, Run]:
+    """Return the newest snapshots of runs by name, for those that have one."""
+    rows = select_many(
+        database,
+        "with asked (stream) as (values ",
+        [(name,) for name in names],
+        ") select s.stream, s.body from asked a join snapshots s on s.stream = a.stream",
+    )
+    return {str(name): decode_run(body) for name, body in rows}
 
 
 def read_snapshot(database: sqlite_utils.Database, name: str) -> Run | None:
     """Return a run's newest snapshot, or None."""
-    query = "select body from snapshots where stream = ?"
-    row = database.conn.execute(query, (name,)).fetchone()
-    return None if row is None else decode_run(row[0])
+    return read_snapshots(database, (name,)).get(name)
 
 
 def read_gate_time(database: sqlite_utils.Database) -> list[tuple[str, int, int]]:

@@ -166,5 +166,15 @@ async def test_a_lost_event_is_damage_not_a_guess(tmp_path: Path) -> None:
     assert prove(path) != ()
 
 
+async def test_an_event_of_a_newer_release_is_named_and_stops_the_start(tmp_path: Path) -> None:
+    path = tmp_path / "broker.db"
+    with committing(path) as (committer, _, _):
+        committer.commit([order_of("first")])
+        committer.do(lambda database: database.execute("update events set type = 'Teleported'"))
+    with pytest.raises(LogIncompatibleError, match="Teleported"):
+        async with opened(path):
+            pass
+
+
 if __name__ == "__main__":
     asyncio.run(fill_the_disk(Path(sys.argv[1])))

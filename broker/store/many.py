@@ -1,0 +1,54 @@
+"""Many rows in few statements.
+
+The rule: each statement lets other threads run, and then waits for them; so a batch is written and
+looked up in as few as there can be. Numbers of rows are powers of two, so that the connection's
+cache of prepared statements serves. Read ``insert_many`` first.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import sqlite_utils
+
+ROWS_MAX = 128  # of one statement: below SQLite's limit of 32,766 values for tables of 255 columns
+
+
+def insert_many(
+    database: sqlite_utils.Database, head: str, rows: Sequence[tuple[Any, ...]], tail: str = ""
+) -> None:
+    """Insert rows: ``head`` ends before ``values``, ``tail`` is a conflict clause."""
+    start = 0
+    while start < len(rows):
+        count = _power_of_two_within(len(rows) - start)
+        part = rows[start : start + count]
+        database.conn.execute(
+            f"{head} values {_places(count, len(part[0]))} {tail}",
+            [value for row in part for value in row],
+        )
+        start += count
+
+
+def select_many(
+    database: sqlite_utils.Database, before: str, keys: Sequence[tuple[Any, ...]], after: str
+) -> Iterator[tuple[Any, ...]]:
+    """Yield the rows of a query with the keys' places between its two parts."""
+    for start in range(0, len(keys), ROWS_MAX):
+        part = list(keys[start : start + ROWS_MAX])
+        count = _power_of_two_above(len(part))
+        part += [part[-1]] * (count - len(part))  # asking twice for one key changes nothing
+        places = _places(count, len(part[0]))
+        values = [value for key in part for value in key]
+        yield from database.conn.execute(f"{before}{places}{after}", values).fetchall()
+
+
+def _places(rows: int, columns: int) -> str:
+    row = f"({', '.join('?' * columns)})"
+    return ", ".join([row] * rows)
+
+
+def _power_of_two_within(count: int) -> int:
+    return min(ROWS_MAX, 1 << (count.bit_length() - 1))
+
+
+def _power_of_two_above(count: int) -> int:
+    return 1 << (count - 1).bit_length()
