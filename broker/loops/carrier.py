@@ -89,6 +89,11 @@ class Carrier:
         await self._start(now)
 
     @property
+    def copying(self) -> frozenset[CheckpointPath]:
+        """The checkpoints that are being copied: nobody may remove them now."""
+        return frozenset(m.copy.candidate.path for m in self._moving.values())
+
+    @property
     def is_busy(self) -> bool:
         """Whether work is under way whose outcome the next tick should collect soon."""
         return bool(self._moving) or self._content.looks.is_busy or self._content.copies.is_busy

@@ -22,7 +22,7 @@ from replicator.checkpoint.removal import clear_leftover, remove
 from replicator.checkpoint.scan import FoundCheckpoint, Stage, scan
 from replicator.checkpoint.verify import is_ready
 from replicator.errors import Changed, Corrupt, Incomplete, NotFound, ReplicatorError
-from replicator.hashing import OnChunk
+from replicator.hashing import OnChunk, is_sha256
 from replicator.stores.port import ContentReader, ContentStore
 from replicator.transfers import Ticket, TransferKey
 
@@ -106,7 +106,7 @@ class Content:
         self,
         *,
         stores: Mapping[str, ContentStore],
-        uploads: ContentReader,
+        uploads: ContentStore,
         looks: Work,
         copies: Work,
     ) -> None:
@@ -172,6 +172,21 @@ class Content:
         key = TransferKey(store=region, path=f"check:{path}")
         return await self.looks.ask(key, lambda _: is_ready(store, path, digest))
 
+    async def purge(self, region: str, run_key: str) -> int | None:
+        """Remove all that a run left in a region, once its log is to go; return the bytes freed."""
+        store = self.stores[region]
+        key = TransferKey(store=region, path=f"purge:{run_key}")
+        return await self.looks.ask(key, partial(_purge, store, f"runs/{run_key}/"))
+
+    async def drop_bundles(
+        self, needed: frozenset[str], now_wall_s: float, older_than_s: float
+    ) -> int | None:
+        """Remove old bundles that no run needs, here and in every region; return how many."""
+        stores = (self._uploads, *self.stores.values())
+        key = TransferKey(store="", path="drop-bundles")
+        job = partial(_drop_bundles, stores, needed, now_wall_s - older_than_s)
+        return await self.looks.ask(key, job)
+
     def copied_bytes(self, destination: str, path: CheckpointPath) -> int | None:
         """Return how far a copy is, None when none is under way."""
         return self.copies.done_bytes(copy_key(destination, path))
@@ -229,6 +244,29 @@ def _copy(
 ) -> str:
     origin = attest(source, path, fmt, lambda size_bytes: None)
     return copy(origin, source, destination, on_chunk).manifest.digest
+
+
+def _purge(store: ContentStore, prefix: str, on_chunk: OnChunk) -> int:
+    freed_bytes = 0
+    for entry in store.list(prefix).entries:
+        on_chunk(0)
+        if store.delete(entry.name):
+            freed_bytes += entry.size_bytes
+    store.tidy(prefix)
+    return freed_bytes
+
+
+def _drop_bundles(
+    stores: tuple[ContentStore, ...], needed: frozenset[str], before_s: float, on_chunk: OnChunk
+) -> int:
+    dropped = 0
+    for store in stores:
+        for entry in store.list("bundles/").entries:
+            on_chunk(0)
+            digest = entry.name.removeprefix("bundles/").partition(".")[0]
+            if is_sha256(digest) and digest not in needed and entry.modified_s < before_s:
+                dropped += store.delete(entry.name)
+    return dropped
 
 
 ContentError = ReplicatorError
