@@ -7,6 +7,7 @@ say. Read ``RunService.AmendRun`` first: all that change a run look like it.
 # The methods are named as in the proto.
 # ruff: noqa: N802
 
+import asyncio
 from collections.abc import AsyncIterator
 
 from broker.history.commands import (
@@ -41,6 +42,7 @@ CANCEL_GRACE_S = 60.0
 GRACE_MAX_S = 86_400.0
 LABEL_MAX = 63
 UPLOAD_LIMIT_S = 1_800.0
+CHUNK_LIMIT_S = 30.0  # an upload that stalls gives its place to another
 
 
 class RunService(run_service_pb2_grpc.RunServiceServicer):
@@ -305,7 +307,11 @@ def _open_epoch(run: Run, folder: str) -> Epoch:
 async def _chunks(
     request: AsyncIterator[run_service_pb2.UploadBundleRequest],
 ) -> AsyncIterator[bytes]:
-    async for message in request:
+    while True:
+        async with asyncio.timeout(CHUNK_LIMIT_S):
+            message = await anext(request, None)
+        if message is None:
+            return
         if message.WhichOneof("part") != "chunk":
             raise invalid("chunk", "only chunks may follow the header")
         if len(message.chunk) > CHUNK_MAX:

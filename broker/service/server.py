@@ -6,7 +6,7 @@ every other address. Read ``build_server`` first.
 
 import ipaddress
 import re
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 
 import grpc.aio
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
@@ -100,10 +100,17 @@ class Server:
 
         Raises AddressRefusedError, or RuntimeError when the address cannot be had.
         """
-        checked = check_address(address)
-        port = self._server.add_insecure_port(checked)
+        bound = self._bind(check_address(address))
         await self._server.start()
-        return checked if checked.startswith("unix:") else f"{checked.rpartition(':')[0]}:{port}"
+        return bound
+
+    def _bind(self, address: str) -> str:
+        port = self._server.add_insecure_port(address)
+        if not address.startswith("unix:"):
+            return f"{address.rpartition(':')[0]}:{port}"
+        # Who may connect may do everything, so nobody but the owner may.
+        Path(address.removeprefix("unix:")).chmod(0o600)
+        return address
 
     async def stop(self, grace_s: float) -> None:
         """Take no more calls, end the streams, and give the others ``grace_s`` seconds."""

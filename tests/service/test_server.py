@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +44,16 @@ def test_a_local_address_is_served(address: str, served: str) -> None:
 def test_every_other_address_is_refused(address: str) -> None:
     with pytest.raises(AddressRefusedError):
         check_address(address)
+
+
+async def test_a_socket_that_was_left_behind_is_taken_over_and_is_the_owners_own(
+    tmp_path: Path,
+) -> None:
+    with socket.socket(socket.AF_UNIX) as left:
+        left.bind(str(tmp_path / "s"))
+    async with serving(tmp_path) as rig:
+        assert (tmp_path / "s").stat().st_mode & 0o777 == 0o600
+        await rig.submit()
 
 
 async def test_health_and_reflection_stand_beside_the_services(tmp_path: Path) -> None:
