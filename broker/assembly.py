@@ -16,6 +16,7 @@ from broker.history.commands import BeginIncarnation
 from broker.loops.content import Content
 from broker.loops.engine import Agents, Parts, make_agents
 from broker.loops.meter import Meter
+from broker.loops.off_loop import in_thread
 from broker.loops.outposts import Outpost
 from broker.loops.running import Keeper, Pace, keep_all, keep_going
 from broker.model.actor import Actor, ActorKind
@@ -134,6 +135,7 @@ async def assemble(
         uploads=uploads,
         looks=await stack.enter_async_context(Transfers(max_parallel=LOOKS_AT_ONCE)),
         copies=await stack.enter_async_context(Transfers(max_parallel=COPIES_AT_ONCE)),
+        off_loop=in_thread,
     )
     agents = make_agents(
         Parts(
@@ -147,6 +149,9 @@ async def assemble(
             draws=ids,
             clock=clock,
             folders={world.region: Path(world.store) for world in fleet.worlds.values()},
+            controls={world.region: LauncherStore(world.store) for world in fleet.worlds.values()},
+            retention_s=config.data.retention_days * DAY_S,
+            off_loop=in_thread,
         )
     )
     return Broker(

@@ -222,7 +222,7 @@ async def _read(store: ContentStore, name: str) -> AsyncGenerator[bytes, None]:
     try:
         entry = await asyncio.to_thread(store.stat, name)
         if entry is None:
-            raise NotFound(name)
+            raise NotFound(name, "it is not there any more")
         with closing(store.read(name, entry.generation)) as chunks:
             while (chunk := await asyncio.to_thread(next, chunks, None)) is not None:
                 yield chunk

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Protocol, TypeVar
 
+from broker.loops.off_loop import OffLoop
 from broker.model.checkpoint import CheckpointRef, EpochId
 from broker.model.intent import CheckpointFormat
 from replicator.bundle import copy_bundle, has_bundle
@@ -109,9 +110,11 @@ class Content:
         uploads: ContentStore,
         looks: Work,
         copies: Work,
+        off_loop: OffLoop,
     ) -> None:
         self.stores = stores
         self._uploads = uploads
+        self._off_loop = off_loop
         self.looks = Errands(looks)
         self.copies = Errands(copies)
 
@@ -171,6 +174,11 @@ class Content:
         store = self.stores[region]
         key = TransferKey(store=region, path=f"check:{path}")
         return await self.looks.ask(key, lambda _: is_ready(store, path, digest))
+
+    async def is_sound_now(self, region: str, path: CheckpointPath, digest: str) -> bool:
+        """As ``is_sound``, waiting for the answer: for who has nothing else to do meanwhile."""
+        store = self.stores[region]
+        return await self._off_loop(lambda: is_ready(store, path, digest))
 
     async def purge(self, region: str, run_key: str) -> int | None:
         """Remove all that a run left in a region, once its log is to go; return the bytes freed."""

@@ -20,6 +20,7 @@ from broker.history.commands import BeginIncarnation, CancelRun, RunCommand, Set
 from broker.history.events import Event
 from broker.loops.content import Content
 from broker.loops.engine import Agents, Parts, make_agents
+from broker.loops.off_loop import in_thread
 from broker.loops.outposts import Outpost
 from broker.loops.running import Pace, keep_all
 from broker.model.actor import Actor, ActorKind
@@ -211,6 +212,7 @@ async def brokered(
             uploads=DirectoryStore.create(root / "content"),
             looks=looks,
             copies=copies,
+            off_loop=in_thread,
         )
         agents = make_agents(
             Parts(
@@ -223,6 +225,9 @@ async def brokered(
                 regions_needing_image=frozenset(),
                 draws=ids,
                 folders={},
+                controls={r: store.DirectoryStore(w.store) for r, w in worlds.items()},
+                retention_s=90 * 86_400.0,
+                off_loop=in_thread,
                 clock=clock,
             )
         )

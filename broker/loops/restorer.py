@@ -1,0 +1,257 @@
+"""The restorer: says in every store which life of the broker this is, and after a restore reads all
+of them before the first grant.
+
+The rule: R1 to R3 of the start protocol. A region counts as read when its clusters and its store
+were seen whole and every run that the store knows was joined with the log; until all are, or were
+waived by name, nothing is granted. What no run of the log owns is left. Read ``Restorer.tick``.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Protocol, TypeVar
+
+from broker.history.commands import RecordLostCopy, RecordSurvey
+from broker.history.regional import unseen_regions
+from broker.loops.content import Content, ContentError, path_of
+from broker.loops.desk import Clock, Desk, NewerIncarnationError
+from broker.loops.off_loop import OffLoop
+from broker.loops.outposts import Outposts
+from broker.loops.restoring import own_seals, site_of, taken_over
+from broker.loops.sight import Sight
+from broker.model.run import Run, Site
+from broker.store.listing import RunPage, RunQuery
+from regions import gatehouse
+from regions.gatehouse import Closed, RunInStore
+from regions.launcher import layout, restore
+from regions.launcher.store import Store, StoreError
+
+T = TypeVar("T")
+
+PAGE = 500
+STORE_WITHIN_S = 30.0
+ROUNDS = 3  # revoke, look again, ask again: a second round finds who won
+REVOKED_BY = "restored broker"
+BROKER_STREAM = "broker"
+
+_log = logging.getLogger(__name__)
+
+
+class Archive(Protocol):
+    """What the restorer needs of the ledger beside the usual."""
+
+    async def list_runs(self, query: RunQuery) -> RunPage:
+        """Return one page of run names."""
+        ...
+
+
+class Restorer:
+    """Watches over the broker's life."""
+
+    def __init__(
+        self,
+        *,
+        desk: Desk,
+        archive: Archive,
+        outposts: Outposts,
+        sight: Sight,
+        content: Content,
+        controls: Mapping[str, Store],
+        off_loop: OffLoop,
+        clock: Clock,
+    ) -> None:
+        """Make a restorer; ``controls`` are the regions' stores of the start protocol."""
+        self._desk = desk
+        self._archive = archive
+        self._outposts = outposts
+        self._sight = sight
+        self._content = content
+        self._controls = controls
+        self._clock = clock
+        self._off_loop = off_loop
+        self._claimed: set[str] = set()
+        self._tops: dict[str, int] = {}
+
+    async def tick(self) -> None:
+        """Claim the stores, and survey what a restored broker has not seen.
+
+        Raises NewerIncarnationError when a store shows a newer life of this data.
+        """
+        for region in sorted(self._controls.keys() - self._claimed):
+            await self._claim(region)
+        broker = self._desk.log.broker()
+        if broker.is_restored and self._unseen():
+            await self._survey()
+
+    @property
+    def is_done(self) -> bool:
+        """Whether every store was claimed and nothing is left to be surveyed."""
+        return not (self._controls.keys() - self._claimed) and not self._unseen()
+
+    def _unseen(self) -> frozenset[str]:
+        regions = self._outposts.regions
+        log = self._desk.log
+        return unseen_regions(log.broker(), {r: log.region(r) for r in regions}, regions)
+
+    async def _claim(self, region: str) -> None:
+        broker = self._desk.log.broker()
+        began = broker.began
+        name = f"{broker.incarnation}-{0.0 if began is None else began.wall_s:.6f}"
+        store = self._controls[region]
+        try:
+            newest = await self._call(lambda: gatehouse.incarnations(store))
+            if restore.is_superseded(broker.incarnation, newest):
+                raise NewerIncarnationError(
+                    f"{region}: life {max(newest)} of this data is at work, this is life "
+                    f"{broker.incarnation}"
+                )
+            is_ours = await self._call(
+                lambda: gatehouse.claim_incarnation(store, broker.incarnation, name)
+            )
+        except (StoreError, TimeoutError):
+            return  # asked again at the next tick; a store that is silent starts nothing either
+        if not is_ours:
+            raise NewerIncarnationError(
+                f"{region}: another broker's data is at work in this store, as life "
+                f"{broker.incarnation} too"
+            )
+        self._claimed.add(region)
+
+    async def _call(self, call: Callable[[], T]) -> T:
+        async with asyncio.timeout(STORE_WITHIN_S):
+            return await self._off_loop(call)
+
+    # ---- The survey -----------------------------------------------------------------------------
+
+    async def _survey(self) -> None:
+        """Read every region that was not waived; join all runs; then say that it was done."""
+        waived = frozenset(self._outposts.regions) - self._wanted()
+        readable = [region for region in sorted(self._wanted()) if self._is_whole(region)]
+        missing = self._wanted() - set(readable)
+        if missing:
+            _log.info("after the restore, still to be seen: %s", ", ".join(sorted(missing)))
+            return
+        try:
+            keys = await self._run_keys(readable)
+            runs = await self._known(keys)
+            for run in runs:
+                if not await self._join(run, readable):
+                    return
+        except (StoreError, TimeoutError) as error:
+            _log.info("after the restore a store cannot be read: %s", error)
+            return
+        _log.info("surveyed %s; waived: %s", readable, sorted(waived))
+        for region in readable:
+            await self._desk.tell(BROKER_STREAM, RecordSurvey(region=region))
+
+    def _wanted(self) -> frozenset[str]:
+        """The regions that nobody waived, surveyed or not: a look joins all stores at once."""
+        broker, log = self._desk.log.broker(), self._desk.log
+        return frozenset(
+            region
+            for region in self._outposts.regions
+            if log.region(region).waived_incarnation != broker.incarnation
+        )
+
+    def _is_whole(self, region: str) -> bool:
+        sights = [self._sight.cluster(o.cluster) for o in self._outposts.of_region(region)]
+        return region in self._claimed and all(s.is_whole for s in sights)
+
+    async def _run_keys(self, regions: list[str]) -> frozenset[str]:
+        found: set[str] = set()
+        for region in regions:
+            store = self._controls[region]
+            names = await self._call(partial(store.list, "runs/"))
+            found |= {name.rstrip("/") for name in names}
+        return frozenset(found)
+
+    async def _known(self, keys: frozenset[str]) -> list[Run]:
+        """Return the runs of the log, ended ones too, of which a store has something."""
+        runs: list[Run] = []
+        query = RunQuery(page_size=PAGE)
+        while True:
+            page = await self._archive.list_runs(query)
+            some = (self._desk.log.run(name) for name in page.names)
+            runs += [run for run in some if run is not None and run.uid in keys]
+            if page.next_after is None:
+                return runs
+            query = RunQuery(page_size=PAGE, after=page.next_after)
+
+    async def _join(self, run: Run, regions: list[str]) -> bool:
+        """Join one run with the stores; False when something of it cannot be read yet."""
+        for _ in range(ROUNDS):
+            looks = {region: await self._look(region, run.uid) for region in regions}
+            seen = tuple(looks[region].as_seen(region) for region in regions)
+            last = run.next_epoch - 1
+            # Taken once: what the revocations leave behind are traces too.
+            top = self._tops.setdefault(
+                run.uid, restore.top_number(last, seen, restore.DEFAULT_MARGIN)
+            )
+            found = restore.adopt(last, top, own_seals(run), seen, frozenset())
+            match found:
+                case restore.NotSeen():
+                    _log.info("%s: not to be read: %s", run.name, ", ".join(found.names))
+                    return False
+                case restore.Revocations():
+                    for region, number in found.targets:
+                        await self._revoke(region, run.uid, number)
+                case restore.Adopted():
+                    return await self._take_over(run, found, looks)
+        return False
+
+    async def _look(self, region: str, run_key: str) -> RunInStore:
+        store, now_s = self._controls[region], self._clock.now().elapsed_s
+        return await self._call(lambda: gatehouse.read_run(store, run_key, None, Closed(), now_s))
+
+    async def _revoke(self, region: str, run_key: str, number: int) -> None:
+        store = self._controls[region]
+        await self._call(lambda: gatehouse.revoke(store, run_key, number, REVOKED_BY))
+
+    async def _take_over(
+        self, run: Run, found: restore.Adopted, looks: Mapping[str, RunInStore]
+    ) -> bool:
+        grants = {
+            placement.grant.epoch: placement.grant
+            for look in looks.values()
+            for placement in look.placements.values()
+            if isinstance(placement.grant, layout.Grant)
+        }
+        sites = {one.placement: self._site(run, one) for one in found.open}
+        told = taken_over(run, found, grants, sites, self._clock.now())
+        is_told = await self._desk.tell(run.name, *told)
+        await self._doubt_copies(run.name)
+        return is_told
+
+    def _site(self, run: Run, found: restore.FoundEpoch) -> Site:
+        outposts = self._outposts.of_region(found.region)
+        for outpost in outposts:
+            sight = self._sight.cluster(outpost.cluster)
+            seen = sight.placement(found.placement)
+            if seen is not None or outpost == outposts[-1]:
+                return site_of(
+                    run,
+                    found.placement,
+                    len(found.nonces),
+                    cluster=outpost.cluster,
+                    region=found.region,
+                    seen=seen,
+                    flavors=sight.facts.flavors,
+                )
+        raise ValueError(f"{found.region} has no cluster")
+
+    async def _doubt_copies(self, name: str) -> None:
+        """Forget the copies that retention removed after the backup was taken."""
+        run = self._desk.log.run(name)
+        for checkpoint in () if run is None else run.checkpoints:
+            for region in sorted(checkpoint.regions & self._content.stores.keys()):
+                path = path_of(run.uid if run is not None else "", checkpoint.ref)
+                try:
+                    is_sound = await self._content.is_sound_now(region, path, checkpoint.ref.digest)
+                except ContentError:
+                    continue
+                if not is_sound:
+                    message = f"step {checkpoint.ref.step} is no longer in {region}"
+                    await self._desk.tell(
+                        name, RecordLostCopy(ref=checkpoint.ref, region=region, message=message)
+                    )

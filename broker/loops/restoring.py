@@ -1,0 +1,173 @@
+"""A restored log joined with what the stores hold, run by run. Pure.
+
+The rule: what happened after the backup is fact. ``regions.launcher.restore.adopt`` says what is to
+be revoked and what is to be taken over; here its answer becomes commands. Read ``taken_over``.
+"""
+
+from collections.abc import Iterator, Mapping
+from decimal import Decimal
+
+from broker.history.commands import (
+    AdoptEpoch,
+    CloseEpoch,
+    RecordCheckpoint,
+    RunCommand,
+    SkipEpochs,
+)
+from broker.model.capacity import FlavorFacts, FlavorKey
+from broker.model.checkpoint import CheckpointRef, EpochId
+from broker.model.intent import CapacityType
+from broker.model.moment import Moment
+from broker.model.reasons import Reason
+from broker.model.run import CloseRule, Run, Site
+from regions.cluster import PlacementSeen
+from regions.launcher import layout, restore
+
+
+def own_seals(run: Run) -> tuple[layout.Seal, ...]:
+    """Return the seals that the log holds, of started epochs that are closed."""
+    return tuple(
+        layout.Seal(
+            epoch=layout.EpochId(number=epoch.id.number, nonce=epoch.id.nonce),
+            steps=tuple(
+                sorted(
+                    (c.ref.step, c.ref.digest)
+                    for c in run.checkpoints
+                    if c.ref.epoch == epoch.id and c.is_sealed
+                )
+            ),
+        )
+        for epoch in run.epochs
+        if not epoch.is_open and epoch.started_s is not None
+    )
+
+
+def taken_over(
+    run: Run,
+    found: restore.Adopted,
+    grants: Mapping[layout.EpochId, layout.Grant],
+    sites: Mapping[str, Site],
+    now: Moment,
+) -> tuple[RunCommand, ...]:
+    """Return what the stores make of a run: epochs closed, taken over, stepped over.
+
+    ``grants`` are those found, by epoch; ``sites`` are the places of the found placements.
+    """
+    return (
+        *_closed(run, found, now),
+        *(
+            _adopted(run, one, found.seals, grants.get(one.epoch), sites[one.placement])
+            for one in found.open
+        ),
+        SkipEpochs(next_epoch=found.next_number),
+    )
+
+
+def _closed(run: Run, found: restore.Adopted, now: Moment) -> Iterator[RunCommand]:
+    """Close what our own log still has open though a grant proves that it was closed."""
+    epoch = run.open_epoch
+    if epoch is None or found.open:
+        return  # what is taken over closes it by itself
+    key = layout.EpochId(number=epoch.id.number, nonce=epoch.id.nonce)
+    if key not in found.closed:
+        return
+    steps = next((seal.steps for seal in found.seals if seal.epoch == key), ())
+    yield CloseEpoch(
+        epoch=epoch.id,
+        # By which rule it was is lost; a fence to a closed epoch harms nothing.
+        rule=CloseRule.UNREACHABLE,
+        ends=(),
+        found=tuple(
+            RecordCheckpoint(
+                ref=CheckpointRef(epoch=epoch.id, step=step, digest=digest),
+                size_bytes=0,  # not in the seal; a copy measures it
+                region=epoch.region,
+                written_wall_s=now.wall_s,
+            )
+            for step, digest in steps
+        ),
+        cause=Reason.ADOPTED,
+        message="a later grant shows that it was closed before the restore",
+    )
+
+
+def _adopted(
+    run: Run,
+    found: restore.FoundEpoch,
+    seals: tuple[layout.Seal, ...],
+    grant: layout.Grant | None,
+    site: Site,
+) -> AdoptEpoch:
+    refs = tuple(
+        CheckpointRef(epoch=_epoch(seal.epoch), step=step, digest=digest)
+        for seal in seals
+        if seal.epoch.number < found.epoch.number
+        for step, digest in seal.steps
+    )
+    return AdoptEpoch(
+        epoch=_epoch(found.epoch),
+        placement=found.placement,
+        site=site,
+        nonces=found.nonces,
+        resume_from=_resume_from(run, refs, grant),
+        seals=refs,
+    )
+
+
+def _resume_from(
+    run: Run, refs: tuple[CheckpointRef, ...], grant: layout.Grant | None
+) -> CheckpointRef | None:
+    origin = None if grant is None else layout.checkpoint_of(grant.resume_from or "")
+    if origin is None:
+        return None
+    epoch, step = _epoch(origin[0]), origin[1]
+    known = (*refs, *(c.ref for c in run.checkpoints))
+    return next((ref for ref in known if ref.epoch == epoch and ref.step == step), None)
+
+
+def site_of(
+    run: Run,
+    placement: str,
+    world_size: int,
+    *,
+    cluster: str,
+    region: str,
+    seen: PlacementSeen | None,
+    flavors: tuple[FlavorFacts, ...],
+) -> Site:
+    """Return where a found placement stands: as the log knows it, else as its cluster shows it."""
+    known = run.placements.get(placement)
+    if known is not None:
+        return known.site
+    hardware = run.intent.workload.hardware
+    flavor = next(
+        (f for f in flavors if seen and (f.key.queue, f.key.flavor) == (seen.queue, seen.flavor)),
+        None,
+    ) or next((f for f in flavors if f.accelerator == hardware[0].accelerator), None)
+    index = next(
+        (
+            i
+            for i, option in enumerate(hardware)
+            if option.nodes == world_size
+            and (flavor is None or option.accelerator == flavor.accelerator)
+        ),
+        0,
+    )
+    option = hardware[index]
+    key = FlavorKey(cluster=cluster, queue="", flavor="") if flavor is None else flavor.key
+    return Site(
+        key=key,
+        region=region,
+        capacity_type=CapacityType.SPOT if flavor is None else flavor.capacity_type,
+        hardware_index=index,
+        nodes=option.nodes,
+        gpus=option.gpus,
+        price_per_gpu_hour=(flavor.price_per_gpu_hour if flavor else None) or Decimal(0),
+        forecast_p50_s=None,
+        forecast_p90_s=None,
+        forecast_chance=0.0,
+    )
+
+
+def _epoch(epoch: layout.EpochId) -> EpochId:
+    return EpochId(number=epoch.number, nonce=epoch.nonce)
