@@ -13,7 +13,7 @@ import signal
 import subprocess
 import time
 from contextlib import suppress
-from typing import Callable, Dict, Optional, Tuple
+from typing import Callable, Dict, List, Optional, Tuple
 
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
@@ -50,15 +50,23 @@ class Child:
             os.killpg(self._process.pid, number)
 
     def end_group(self) -> None:
-        """Kill what the command left behind in its group, and wait until it is gone."""
+        """Kill what the command left behind, and wait until it is gone.
+
+        Also what left its group for a session of its own, as the workers of an elastic agent do:
+        they train on when the agent is killed, and whoever was told that it stopped starts another
+        gang.
+        """
         deadline_s = time.monotonic() + _GROUP_GONE_S
         while time.monotonic() < deadline_s:
-            try:
-                os.killpg(self._process.pid, signal.SIGKILL)
-            except (ProcessLookupError, PermissionError):
+            self.signal_group(signal.SIGKILL)
+            left = _descendants(os.getpid())
+            for pid in left:
+                with suppress(ProcessLookupError, PermissionError):
+                    os.kill(pid, signal.SIGKILL)
+            # What nobody waits for looks alive from outside.
+            _reap_orphans()
+            if not left:
                 return
-            # What nobody waits for is still a member of its group, and looks alive from outside.
-            _reap_orphans(self._process.pid)
             time.sleep(0.01)
 
 
@@ -89,10 +97,35 @@ def _hear_nothing(_number: int, _frame: object) -> None:
     """Only there so that the signal ends a sleep."""
 
 
-def _reap_orphans(group: int) -> None:
+def _reap_orphans() -> None:
+    """Take leave of children that have ended; the command itself was waited for before."""
     with suppress(ChildProcessError):
-        while os.waitpid(-group, os.WNOHANG)[0]:
+        while os.waitpid(-1, os.WNOHANG)[0]:
             pass
+
+
+def _descendants(root: int) -> List[int]:
+    """Every process that descends from one, the ended ones left out; none without ``/proc``."""
+    children: Dict[int, List[Tuple[int, bool]]] = {}
+    with suppress(OSError):
+        for name in os.listdir("/proc"):
+            if not name.isdigit():
+                continue
+            with suppress(OSError):
+                with open(f"/proc/{name}/stat", "rb") as stream:
+                    raw = stream.read(4096)
+                # Behind the name in brackets, which may hold anything: the state, the parent.
+                state, parent = raw[raw.rfind(b")") + 2 :].split()[:2]
+                is_over = state in (b"Z", b"X")
+                children.setdefault(int(parent), []).append((int(name), is_over))
+    found: List[int] = []
+    wanted = [root]
+    while wanted:
+        for pid, is_over in children.pop(wanted.pop(), []):
+            wanted.append(pid)
+            if not is_over:
+                found.append(pid)
+    return found
 
 
 def _inherit_orphans() -> None:

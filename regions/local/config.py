@@ -158,7 +158,7 @@ def load(path: Path) -> WorldConfig:
         if path.suffix == ".json":
             return msgspec.json.decode(raw, type=WorldConfig)
         values = tomllib.loads(raw.decode("utf-8"))
-        return msgspec.convert(values, WorldConfig, strict=False)
+        return msgspec.convert(values, WorldConfig)
     except (msgspec.MsgspecError, tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ConfigError(f"{path}: {error}") from error
 

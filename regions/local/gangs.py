@@ -15,6 +15,7 @@ def provision(job: Job) -> None:
     job.cause = Cause.NODES_COMING
     job.eta_s = None
     job.master_port = 0
+    job.take_cause = None
     job.generation += 1
 
 
@@ -53,8 +54,7 @@ def exited(
         return
     how = f"signal {signal}" if signal else f"exit code {exit_code}"
     how = "nobody looking" if exit_code is None and signal is None else how
-    cause = job.cause if job.cause is Cause.NODE_PREEMPTED else Cause.MEMBER_EXITED
-    stop(job, now_s, cause, f"rank {member.rank} ended with {how}")
+    stop(job, now_s, job.take_cause or Cause.MEMBER_EXITED, f"rank {member.rank} ended with {how}")
 
 
 def stop(job: Job, now_s: float, cause: Cause, message: str) -> None:

@@ -12,8 +12,8 @@ from contextlib import suppress
 from pathlib import Path
 
 from regions.local.config import WorldConfig
+from regions.local.intake import notice_s
 from regions.local.state import GangSpec, Job, Member
-from regions.local.world import notice_s
 
 _INHERITED = ("HOME", "LANG", "LC_ALL", "TZ", "USER", "LOGNAME", "TMPDIR", "LD_LIBRARY_PATH")
 _DEFAULTS = {"PYTHONUNBUFFERED": "1", "OMP_NUM_THREADS": "1"}

@@ -63,7 +63,7 @@ def take(state: State, node: Node, now_s: float, notice_s: float, cause: Cause) 
     if job is None or job.phase is Phase.ENDED:
         return
     if job.phase in (Phase.PROVISIONING, Phase.STANDING):
-        job.cause = cause
+        job.cause = job.take_cause = cause
         job.message = f"node {node.id} is taken away in {notice_s:.0f} s"
         job.eta_s = node.takes_at_s
     for member in job.alive:
@@ -155,6 +155,8 @@ def can_buy(state: State, flavor: FlavorConfig) -> int:
 
 def _explain(state: State, job: Job, flavor: FlavorConfig, now_s: float) -> None:
     """Say why the job still waits for nodes."""
+    if job.take_cause is not None:
+        return
     held = held_by(state, job)
     here = sum(1 for node in held if node.is_ready)
     coming = [node for node in held if not node.is_ready]

@@ -83,7 +83,8 @@ class Job(Struct, kw_only=True):
 
     ``turn`` orders the queue within a priority, ``admitted_turn`` the granting of nodes.
     ``generation`` counts the gangs it was given. ``is_recreating``: once stopped it starts again.
-    ``term_grace_s`` is from SIGTERM to SIGKILL.
+    ``take_cause``: some of its nodes are being taken away, and for what. ``term_grace_s`` is from
+    SIGTERM to SIGKILL.
     """
 
     uid: str
@@ -107,6 +108,7 @@ class Job(Struct, kw_only=True):
     master_port: int = 0
     members: list[Member] = field(default_factory=list)
     is_recreating: bool = False
+    take_cause: Cause | None = None
     term_grace_s: float = 0.0
     kill_at_s: float | None = None
     signal_again_s: float = 0.0

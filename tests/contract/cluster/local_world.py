@@ -58,6 +58,11 @@ class LocalWorld:
         assert self._daemon is not None
         return self._daemon.pid
 
+    def wait(self) -> int:
+        """Wait for the daemon's end."""
+        assert self._daemon is not None
+        return self._daemon.wait()
+
     async def stockout(self) -> None:
         await self.cluster.inject(faults.Stockout(flavor=FLAVOR))
 
@@ -111,10 +116,11 @@ class LocalWorld:
         assert main(["--dir", str(self.directory), "--sweep"]) == 0
 
     def _spawn(self) -> "subprocess.Popen[bytes]":
-        command = [sys.executable, "-m", "regions.local", *self._options()]
+        command = [sys.executable, "-m", "regions.local", *self.options()]
         return subprocess.Popen(command, stderr=subprocess.DEVNULL)
 
-    def _options(self) -> list[str]:
+    def options(self) -> list[str]:
+        """What the daemon is started with."""
         return [
             *("--dir", str(self.directory)),
             *("--socket", str(self.socket)),
