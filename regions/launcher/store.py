@@ -144,7 +144,11 @@ class DirectoryStore:
         path = self._path(key)
         try:
             scratch = self._write_scratch(path, data, is_durable=False)
-            os.replace(scratch, path)
+            try:
+                os.replace(scratch, path)
+            except OSError:
+                os.unlink(scratch)
+                raise
         except OSError as error:
             raise StoreUnreachable(f"{key}: {error}") from error
 

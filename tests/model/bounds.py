@@ -22,6 +22,21 @@ _THREE = replace(_TWO, regions=("A", "B", "A"), epochs=3)
 
 SMALL = {
     "three epochs, late grants, revocation races": _THREE,
+    "a member dies, the gang is brought back, a zombie trains on": replace(
+        _TWO, crashes=1, recreations=1, deafenings=1
+    ),
+    "a region goes silent, its zombie saves on": replace(_TWO, cuts=1, checkpoints=2),
+    "a restored backup, and a member dies": replace(_TWO, restores=1, crashes=1),
+    "a restored backup, and the gang is brought back": replace(_TWO, restores=1, recreations=1),
+}
+
+LARGE = {
+    "a restored backup, and a region goes silent": replace(_TWO, restores=1, cuts=1, checkpoints=1),
+    "three epochs, and a member dies": replace(_THREE, crashes=1),
+    "three epochs, and a region goes silent": replace(_THREE, cuts=1, checkpoints=1),
+    "three epochs, and a gang is brought back": replace(_THREE, recreations=1),
+    "three epochs, and a restored backup": replace(_THREE, restores=1),
+    "two restored backups": replace(_TWO, restores=2, epochs=3),
 }
 
 TWO_TRAIN = "two gangs of one run train at once"

@@ -118,6 +118,16 @@ def test_an_empty_folder_where_the_store_was_mounted_is_no_store(tmp_path: Path)
     assert os.listdir(tmp_path) == []
 
 
+def test_a_write_that_fails_leaves_nothing_behind(store: DirectoryStore) -> None:
+    store.put("a/b", b"1")
+    with pytest.raises(StoreUnreachable):
+        store.put("a", b"2")
+    with pytest.raises(StoreUnreachable):
+        store.put("a/b/c", b"2")
+    assert not store.create_if_absent("a", b"2")
+    assert os.listdir(Path(store.root, ".tmp")) == []
+
+
 def test_links_and_pipes_are_not_read(store: DirectoryStore, tmp_path: Path) -> None:
     (tmp_path / "secret").write_text("x")
     os.symlink(tmp_path / "secret", Path(store.root, "link"))
