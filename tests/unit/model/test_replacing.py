@@ -47,4 +47,4 @@ def test_what_is_more_than_its_slots_is_refused() -> None:
 
     for value in (Loose(), Checked(), Validated()):
         with pytest.raises(TypeError):
-            replace(value, a=1)
+            replace(value, a=1)  # type: ignore[arg-type]
