@@ -3,6 +3,7 @@
 LogError
 ├── LogConflictError      somebody else appended first; nothing was written
 ├── LogUnwritableError    the disk is full, read-only or failing; nothing was written
+├── LogUnreadableError    the disk fails when it is read
 ├── LogBusyError          more commands wait for the disk than are kept; nothing was written
 ├── LogClosedError        brokerd is stopping; nothing was written
 ├── LogIncompatibleError  the log was written by a release this code cannot read
@@ -22,6 +23,10 @@ class LogConflictError(LogError):
 
 class LogUnwritableError(LogError):
     """Nothing was written, and nothing will be until the disk takes writes again."""
+
+
+class LogUnreadableError(LogError):
+    """A question could not be answered from the disk."""
 
 
 class LogBusyError(LogError):

@@ -5,6 +5,7 @@ or from the log itself. Made by ``open_ledger`` on the event loop that uses it.
 """
 
 import asyncio
+import sqlite3
 import threading
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
@@ -22,6 +23,7 @@ from broker.model.policy import TeamStanding
 from broker.model.run import Run
 from broker.store import listing, log, retention, views
 from broker.store.batch import AlreadySubmitted, Committed, Committer, Order, Result
+from broker.store.errors import LogUnreadableError
 from broker.store.feed import Feed
 from broker.store.listing import RunPage, RunQuery
 from broker.store.lock import hold
@@ -208,12 +210,16 @@ class _Reads:
     async def ask(self, query: Callable[[sqlite_utils.Database], T]) -> T:
         """Answer a question, on another thread when the ledger has threads."""
         if self._is_threaded:
-            return await asyncio.to_thread(self._answer, query)
-        return query(self._database)
+            return await asyncio.to_thread(self.answer, query)
+        return self.answer(query)
 
-    def _answer(self, query: Callable[[sqlite_utils.Database], T]) -> T:
+    def answer(self, query: Callable[[sqlite_utils.Database], T]) -> T:
+        """Answer a question on the caller's thread. Raises LogUnreadableError."""
         with self._lock:
-            return query(self._database)
+            try:
+                return query(self._database)
+            except sqlite3.Error as error:
+                raise LogUnreadableError(f"the log cannot be read: {error}") from error
 
 
 def _page_after(position: int, database: sqlite_utils.Database) -> list[Recorded]:
@@ -235,8 +241,12 @@ def open_ledger(
             _opened(opened, path, is_read_only=is_read_only) for is_read_only in (False, True, True)
         )
         # Settled runs are asked for on the event loop, which must not wait behind a long list.
+        snapshots = _Reads(points, is_threaded=False)
         picture, committer = recover(
-            writes, lambda name: views.read_snapshot(points, name), clock, regions
+            writes,
+            lambda name: snapshots.answer(lambda database: views.read_snapshot(database, name)),
+            clock,
+            regions,
         )
         feed = Feed()
 

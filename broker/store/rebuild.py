@@ -6,9 +6,10 @@ at a time, so that memory does not grow with the log. Read ``prove`` first.
 
 import sqlite3
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from decimal import Decimal
+from functools import partial
 from itertools import groupby, islice
 from pathlib import Path
 from typing import Any
@@ -66,10 +67,7 @@ def prove(path: Path) -> tuple[str, ...]:
         database.conn.execute("begin")
         create_views(expected)
         expected.conn.execute("begin")
-        kept: dict[str, int] = dict(
-            database.conn.execute("select stream, stream_version from snapshots").fetchall()
-        )
-        _fold_all(database, expected, kept)
+        _fold_all(database, expected, partial(_kept_version, database))
         differences = _differences(database, expected)
         return tuple(islice(differences, DIFFERENCES_MAX))
     except (LogDamagedError, HistoryError, sqlite3.DatabaseError) as error:
@@ -80,11 +78,14 @@ def prove(path: Path) -> tuple[str, ...]:
 
 
 def _fold_all(
-    events: sqlite_utils.Database, target: sqlite_utils.Database, kept: dict[str, int] | None
+    events: sqlite_utils.Database,
+    target: sqlite_utils.Database,
+    kept_version: Callable[[str], int] | None,
 ) -> int:
     """Write the views that the events make; return how many streams there are.
 
-    ``kept`` are the versions at which live runs have snapshots; None gives each one, as of now.
+    ``kept_version`` says at which version a live run has a snapshot; None gives each one, as it
+    is at last.
     """
     spent: dict[str, Decimal] = defaultdict(Decimal)
     gate_ms: dict[tuple[str, int], int] = defaultdict(int)
@@ -92,7 +93,7 @@ def _fold_all(
     by_stream = groupby(log.read_where(events, _BY_STREAM), key=lambda one: one.stream)
     for stream, recorded in by_stream:
         count += 1
-        states = _fold_stream(recorded, None if kept is None else kept.get(stream, 0))
+        states = _fold_stream(recorded, kept_version and kept_version(stream))
         state = states.last
         views.write_changes(
             target, {stream: None}, {stream: state}, [states.kept] if states.kept else []
@@ -150,6 +151,12 @@ def _fold_one(state: State | None, recorded: Recorded) -> State:
         raise LogDamagedError(
             f"event {recorded.position} of the log cannot be: {error}; restore a backup"
         ) from error
+
+
+def _kept_version(database: sqlite_utils.Database, stream: str) -> int:
+    query = "select stream_version from snapshots where stream = ?"
+    row = database.conn.execute(query, (stream,)).fetchone()
+    return 0 if row is None else int(row[0])
 
 
 def _differences(is_there: sqlite_utils.Database, made: sqlite_utils.Database) -> Iterator[str]:

@@ -64,6 +64,7 @@ create index if not exists labels_by_value on run_labels (key, value, name);
 create table if not exists run_regions (
     name text not null, region text not null, primary key (name, region)
 ) without rowid;
+create index if not exists runs_by_region on run_regions (region, name);
 create table if not exists requests (
     team text not null, request_id text not null, name text not null, body_digest text not null,
     primary key (team, request_id)

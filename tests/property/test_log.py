@@ -6,16 +6,17 @@ import asyncio
 import tempfile
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from broker.store.errors import LogUnwritableError
 from broker.store.rebuild import prove, rebuild
 from tests.fakes.readings import HandReadings
-from tests.unit.store.ledgers import all_of, opened
-from tests.unit.store.stories import tell
+from tests.unit.store.ledgers import all_of, committing, opened
+from tests.unit.store.stories import draw_orders, tell
 
 SEEDS = st.integers(min_value=0, max_value=2**32)
 
@@ -61,6 +62,29 @@ def test_law_3_every_view_follows_from_the_events(seed: int) -> None:
 
     with fresh_log() as path:
         asyncio.run(story(path))
+
+
+@settings(max_examples=15)
+@given(seed=SEEDS)
+def test_a_disk_that_fails_at_any_batch_leaves_no_trace_in_memory_or_sums(seed: int) -> None:
+    with fresh_log() as path:
+        orders = asyncio.run(draw_orders(path.with_name("drawn.db"), seed, count=60))
+        readings = HandReadings()
+        with committing(path, readings) as (committer, picture, database):
+            for start in range(0, len(orders), 7):
+                known = (dict(picture.live), dict(picture.small), dict(picture.holdings))
+                database.execute("pragma query_only = 1")
+                with suppress(LogUnwritableError):
+                    tried = committer.commit(orders[start : start + 7])
+                    assert tried.recorded == (), "only a batch that is refused whole goes through"
+                assert (picture.live, picture.small, picture.holdings) == known
+                database.execute("pragma query_only = 0")
+                committer.commit(orders[start : start + 7])
+                readings.wait(30.0)
+            live, holdings = dict(picture.live), dict(picture.holdings)
+        with committing(path, readings) as (_, picture, _):
+            assert (picture.live, picture.holdings) == (live, holdings)
+        assert prove(path) == ()
 
 
 def test_the_stories_reach_what_they_are_to_reach() -> None:

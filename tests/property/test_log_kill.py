@@ -9,20 +9,16 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
-from random import Random
 
 import pytest
 
-from broker.history.refusals import Refused
 from broker.model.run import Run
 from broker.runtime.clock import MachineReadings, SystemClock
-from broker.store.batch import Order
 from broker.store.ledger import open_ledger
 from broker.store.rebuild import prove
 from tests.builders import BROKER
-from tests.fakes.readings import HandReadings
 from tests.unit.store.ledgers import REGIONS, committing, opened, submit_of
-from tests.unit.store.stories import Teller
+from tests.unit.store.stories import draw_orders
 
 CLIENTS = 32
 ROUNDS = 3
@@ -88,15 +84,17 @@ def test_law_2_a_kill_between_any_two_statements_leaves_the_state_before_or_afte
         async with opened(copy) as ledger:
             return dict(ledger.live_runs())
 
-    orders = asyncio.run(draw_orders(tmp_path / "drawn.db", count=60))
+    orders = asyncio.run(draw_orders(tmp_path / "drawn.db", seed=5, count=60))
     with committing(tmp_path / "broker.db") as (committer, picture, database):
         committer.commit(orders[:40])
         states = [dict(picture.live)]
+        # With no room in the cache, pages go to the disk before the commit.
+        database.execute("pragma cache_size = 1")
         database.conn.set_trace_callback(copy_files)
         for start in range(40, 60, 4):
             committer.commit(orders[start : start + 4])
             states.append(dict(picture.live))
-    assert len(copies) > 10 * (len(states) - 1), "each batch is several statements"
+    assert len(copies) > 5 * (len(states) - 1), "each batch is several statements"
     at = 0
     for copy in copies:
         state = asyncio.run(live_of(copy))
@@ -105,20 +103,6 @@ def test_law_2_a_kill_between_any_two_statements_leaves_the_state_before_or_afte
         assert prove(copy) == ()
     # The last copy was made before the last commit.
     assert at == len(states) - 2
-
-
-async def draw_orders(path: Path, count: int) -> list[Order]:
-    """Return what a random story tells, refusals left out."""
-    readings, teller, orders = HandReadings(), Teller(chance=Random(5)), list[Order]()
-    async with opened(path, readings) as ledger:
-        while len(orders) < count:
-            stream, command = teller.step(ledger, readings)
-            try:
-                if await ledger.handle(stream, command, BROKER):
-                    orders.append(Order(stream=stream, command=command, actor=BROKER))
-            except Refused:
-                continue
-    return orders
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ refused and changes nothing. Read ``tell`` first.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from pathlib import Path
 from random import Random
 
 from broker.history.commands import (
@@ -42,10 +43,11 @@ from broker.model.policy import TeamCaps
 from broker.model.reasons import Reason
 from broker.model.run import Arrival, CloseRule, Purpose, RankEnd, Run
 from broker.model.states import PlacementEnd, PlacementState
+from broker.store.batch import Order
 from broker.store.ledger import Ledger
 from tests.builders import BROKER, GANG, make_site
 from tests.fakes.readings import HandReadings
-from tests.unit.store.ledgers import REGIONS, submit_of
+from tests.unit.store.ledgers import REGIONS, opened, submit_of
 
 TEAMS = ("vision", "speech")
 
@@ -197,3 +199,17 @@ async def tell_on(teller: Teller, ledger: Ledger, readings: HandReadings, steps:
             continue
         accepted += 1
     return accepted
+
+
+async def draw_orders(path: Path, seed: int, count: int) -> list[Order]:
+    """Return what a random story tells, refusals left out."""
+    readings, teller, orders = HandReadings(), Teller(chance=Random(seed)), list[Order]()
+    async with opened(path, readings) as ledger:
+        while len(orders) < count:
+            stream, command = teller.step(ledger, readings)
+            try:
+                if await ledger.handle(stream, command, BROKER):
+                    orders.append(Order(stream=stream, command=command, actor=BROKER))
+            except Refused:
+                continue
+    return orders

@@ -14,6 +14,7 @@ import pytest
 from broker.runtime.clock import MachineReadings, SystemClock
 from broker.store.batch import Order
 from broker.store.errors import (
+    LogConflictError,
     LogDamagedError,
     LogIncompatibleError,
     LogInUseError,
@@ -108,6 +109,20 @@ def test_law_2_a_disk_that_fills_up_takes_whole_runs_or_none(tmp_path: Path) -> 
             return sorted(runs)
 
     assert asyncio.run(names()) == sorted(accepted)
+
+
+def test_what_another_wrote_meanwhile_is_a_conflict_and_nothing_is_written(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "broker.db"
+    # Two committers without the lock: as a filesystem that knows no locks would have it.
+    with committing(path) as (ours, picture, _), committing(path) as (theirs, _, _):
+        ours.commit([order_of("first")])
+        with pytest.raises(LogConflictError, match="something else writes"):
+            theirs.commit([order_of("second"), order_of("third")])
+        ours.commit([order_of("fourth")])
+        assert len(picture.live) == 2
+    assert prove(path) == ()
 
 
 async def test_a_place_that_cannot_be_written_is_said(tmp_path: Path) -> None:
