@@ -10,7 +10,7 @@ import hashlib
 import logging
 import secrets
 
-from regions.cluster import Outcome
+from regions.cluster import Cause, Outcome
 from regions.launcher import codec, layout
 from regions.launcher.exits import exit_status
 from regions.launcher.rules import Cause as EndCause
@@ -26,6 +26,12 @@ SHORTEST_WAIT_S = 0.05
 """A timer that is due but changes nothing must not make the loop spin."""
 MAX_PASSES = 8
 TERMINATE_S = 10.0
+SAVE_AGAIN_S = 1.0
+STATE_TROUBLE = "the cluster cannot write its state"
+LOG_TROUBLE = "this file system keeps no log within its limit"
+_NOT_WRITTEN = Outcome(
+    is_done=False, cause=Cause.UNKNOWN, message=STATE_TROUBLE, retry_after_s=SAVE_AGAIN_S
+)
 
 log = logging.getLogger(__name__)
 
@@ -47,6 +53,8 @@ class Daemon:
         self._exited: set[str] = set()
         self._trim_at_s = 0.0
         self._is_ending = False
+        self._strangers: tuple[str, ...] = ()
+        self._troubles: dict[str, str] = {}
         start = int.from_bytes(hashlib.sha256(disk.mark.encode()).digest()[:4], "big")
         self._ports = member.MasterPorts(*config.master_ports, start)
         self.world = World(config, self._restore(), lambda: secrets.token_hex(8))
@@ -61,21 +69,28 @@ class Daemon:
         finally:
             self._processes.close()
 
-    def turn(self) -> None:
-        """Let the world go on, write it down, carry out its orders, until nothing follows."""
+    def turn(self) -> bool:
+        """Let the world go on, write it down, carry out its orders, until nothing follows.
+
+        False: it could not be written down, and so nothing was carried out.
+        """
         if self._is_ending:
-            return
+            return False
         now_s = clock.monotonic_s()
         self._bury(now_s)
         for _ in range(MAX_PASSES):
             self.world.step(now_s)
-            self._disk.save(self.world.state)
-            if not self._act(now_s):
+            if not self._save() or not self._act(now_s):
                 break
-        self._tidy(now_s)
+        is_written = STATE_TROUBLE not in self._troubles
+        if is_written:
+            # Not before: a member's folder holds its exit code until the state does.
+            self._tidy(now_s)
+        self._showcase.blind = (*self._strangers, *self._troubles.values())
         if self._showcase.refresh(self.config, self.world.state):
             self._changed.set()
             self._changed = asyncio.Event()
+        return is_written
 
     def command(self, request: wire.QueueGang | wire.WithdrawGang) -> Outcome:
         """Carry out a command; it is on disk when this returns."""
@@ -84,9 +99,9 @@ class Daemon:
             outcome = self.world.queue(request.spec, now_s)
         else:
             outcome = self.world.withdraw(request.placement, request.uid, now_s)
-        self.turn()
+        is_written = self.turn()
         self._news.set()
-        return outcome
+        return outcome if is_written else _NOT_WRITTEN
 
     def inject(self, fault: faults.Fault) -> Outcome:
         """Let something go wrong."""
@@ -141,7 +156,7 @@ class Daemon:
 
     def _restore(self) -> State:
         state, strangers = recovery.restore(self.config, self._disk, clock.monotonic_s())
-        self._showcase.blind = strangers
+        self._strangers = strangers
         for job in state.live_jobs():
             if job.master_port:
                 self._ports.hold(job.master_port)
@@ -149,6 +164,17 @@ class Daemon:
                 if one.pid and not self._processes.adopt(one.id, one.pid, one.start_ticks):
                     self._exited.add(one.id)
         return state
+
+    def _save(self) -> bool:
+        try:
+            self._disk.save(self.world.state)
+        except OSError as error:
+            if STATE_TROUBLE not in self._troubles:
+                log.error("%s: %s", STATE_TROUBLE, error)
+            self._troubles[STATE_TROUBLE] = f"{STATE_TROUBLE}: {error.strerror}"
+            return False
+        self._troubles.pop(STATE_TROUBLE, None)
+        return True
 
     def _on_exit(self, member_id: str) -> None:
         self._exited.add(member_id)
@@ -243,7 +269,7 @@ class Daemon:
                 path = self._disk.log(job.uid, one.rank)
                 limits = (self.config.log_head_bytes, self.config.log_tail_bytes)
                 if not output.trim(path, *limits):
-                    self._showcase.blind += ("this file system keeps no log within its limit",)
+                    self._troubles[LOG_TROUBLE] = LOG_TROUBLE
 
     def _inject_socket(self, fault: faults.SocketFault) -> None:
         match fault:
@@ -258,6 +284,8 @@ class Daemon:
         now_s = clock.monotonic_s()
         if self._exited:
             times.append(now_s + SWEEP_AGAIN_S)
+        if STATE_TROUBLE in self._troubles:
+            times.append(now_s + SAVE_AGAIN_S)
         if any(one.pid for _, one in self.world.members()):
             times.append(self._trim_at_s)
         due_s = min(times, default=None)

@@ -11,6 +11,7 @@ import io
 import os
 import shutil
 import zipfile
+from contextlib import suppress
 from pathlib import Path
 from typing import IO
 
@@ -139,8 +140,13 @@ class Disk:
 
     def _replace(self, path: Path, data: bytes) -> None:
         scratch = path.with_name(f".{path.name}.new")
-        with scratch.open("wb") as out:
-            out.write(data)
-            out.flush()
-            os.fsync(out.fileno())
-        scratch.replace(path)
+        try:
+            with scratch.open("wb") as out:
+                out.write(data)
+                out.flush()
+                os.fsync(out.fileno())
+            scratch.replace(path)
+        except OSError:
+            with suppress(OSError):
+                scratch.unlink()
+            raise

@@ -92,7 +92,11 @@ class Orders:
 
 
 def gang_spec(action: Queue) -> GangSpec:
-    """What the daemon is told of a placement."""
+    """What the daemon is told of a placement.
+
+    Image, topology, service account, memory and the priority after a grant mean nothing on one
+    machine where nobody is preempted by priority, and are left out.
+    """
     return GangSpec(
         placement=action.placement,
         run_key=action.run_key,

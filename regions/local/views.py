@@ -25,6 +25,7 @@ class Showcase:
         self.instance = instance
         self.generation = 0
         self.blind: tuple[str, ...] = ()
+        self._blind_shown: tuple[str, ...] = ()
         self._jobs: dict[str, tuple[int, wire.JobView]] = {}
         self._queues: tuple[wire.QueueView, ...] = ()
         self._last_removal = 0
@@ -36,7 +37,8 @@ class Showcase:
         ours = [queue.name for queue in config.queues if not queue.is_foreign]
         queues = tuple(_queue_view(config, state, queue) for queue in ours)
         shown = {uid: view for uid, (_, view) in self._jobs.items()}
-        if jobs == shown and queues == self._queues and state.signal_serial == self._last_serial:
+        is_same = (jobs, queues, self.blind) == (shown, self._queues, self._blind_shown)
+        if is_same and state.signal_serial == self._last_serial:
             return False
         self.generation += 1
         if shown.keys() - jobs.keys():
@@ -47,6 +49,7 @@ class Showcase:
         }
         self._queues = queues
         self._last_serial = state.signal_serial
+        self._blind_shown = self.blind
         return True
 
     def answer(self, request: wire.Observe, state: State, now_s: float) -> wire.Observed:

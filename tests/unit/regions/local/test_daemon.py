@@ -356,3 +356,20 @@ def test_a_long_directory_gets_a_short_socket(root: Path) -> None:
     assert short == root.resolve() / "run" / "socket"
     assert len(os.fsencode(long)) <= 107
     assert socket_of(root / ("e" * 120)) != long
+
+
+async def test_what_cannot_be_written_down_is_not_done_and_said(stage: Stagehand) -> None:
+    world = world_of(stage)
+    # A folder where the state's next version would be written: as good as a full disk.
+    obstacle = world.directory / ".state.json.new"
+    obstacle.mkdir()
+    (outcome,) = await stage.apply(make_queue(IDLE))
+    assert (outcome.is_done, outcome.cause) == (False, Cause.UNKNOWN)
+    assert outcome.retry_after_s is not None
+    seen = await stage.see()
+    assert (seen.is_whole, len(seen.blind)) == (False, 1)
+    assert running(world.directory) == []
+    obstacle.rmdir()
+    await stage.done(make_queue(IDLE))
+    await stage.placed("p1", lambda one: one.stage is Stage.STANDING)
+    assert (await stage.see()).blind == ()
