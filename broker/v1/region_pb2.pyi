@@ -61,18 +61,12 @@ class Region(_message.Message):
     STATE_FIELD_NUMBER: _builtins.int
     MESSAGE_FIELD_NUMBER: _builtins.int
     CLUSTERS_FIELD_NUMBER: _builtins.int
-    PLACEMENTS_FIELD_NUMBER: _builtins.int
-    RUNNING_GPUS_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     """regions/{region}"""
     state: Global___RegionState.ValueType
     """Whether new placements go there."""
     message: _builtins.str
     """What ops said when they cordoned or drained it."""
-    placements: _builtins.int
-    """Placements of ours that are there now."""
-    running_gpus: _builtins.int
-    """Accelerators that train there now."""
     @_builtins.property
     def clusters(self) -> _containers.RepeatedCompositeFieldContainer[Global___ClusterStatus]:
         """Its clusters as last seen."""
@@ -84,12 +78,10 @@ class Region(_message.Message):
         state: Global___RegionState.ValueType = ...,
         message: _builtins.str = ...,
         clusters: _abc.Iterable[Global___ClusterStatus] | None = ...,
-        placements: _builtins.int = ...,
-        running_gpus: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["clusters", b"clusters", "message", b"message", "name", b"name", "placements", b"placements", "running_gpus", b"running_gpus", "state", b"state"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["clusters", b"clusters", "message", b"message", "name", b"name", "state", b"state"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
