@@ -13,6 +13,7 @@ from broker.model.policy import RegionPolicy, TeamCaps, TeamStanding
 from broker.model.reasons import Reason
 from broker.model.run import Placement, Run
 from broker.model.states import PlacementState
+from broker.placement.assess import assess
 from broker.placement.choices import AddLeg, SayWait
 from broker.placement.explain import explain
 from broker.placement.hedge import waiting_legs
@@ -320,3 +321,31 @@ def test_planning_is_a_function_and_changes_nothing(view: View) -> None:
     assert first.choices == second.choices
     said = [c for _, c in first.choices if isinstance(c, SayWait)]
     assert all(wait.next_at_s >= NOW.elapsed_s for wait in said)
+
+
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 2), st.integers(0, 8), st.sampled_from((None, *SignalKind))),
+        min_size=1,
+        max_size=12,
+    )
+)
+@settings(max_examples=25, deadline=None)
+def test_what_a_group_keeps_is_what_would_be_found_anew(
+    changes: list[tuple[int, int, SignalKind | None]],
+) -> None:
+    here = [make_flavor(name) for name in NAMES[:3]]
+    view = make_view(*(make_cluster(flavor) for flavor in here))
+    run = waiting_run(hardware=gang(2))
+    view.apply_run(run)
+    group = view.group_of(run.name)
+    assert group is not None
+    assess(view, run, NOW, group)
+    for index, nodes, kind in changes:
+        flavor = here[index] = replace(here[index], nodes_free=nodes, reserved=8 * nodes)
+        view.apply_cluster(make_cluster(flavor))
+        if kind is not None:
+            view.apply_signal(signal(flavor, kind, NOW.elapsed_s))
+        kept, anew = assess(view, run, NOW, group), assess(view, run, NOW, None)
+        assert sorted(kept.offers, key=lambda one: one.key) == anew.offers
+        assert sorted(kept.refusals, key=lambda one: one.key) == anew.refusals
