@@ -5,13 +5,14 @@ so that an old event decodes by today's class; unknown fields are passed over, s
 of the broker reads what a newer one wrote. The golden files in ``tests/golden/events`` hold it.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final, get_args
 
 import msgspec
 
 from broker.history.events import Event
-from broker.history.refusals import HistoryError
+from broker.history.refusals import Code, HistoryError, Refused
+from broker.model.reasons import Reason
 from broker.model.run import Run
 
 EVENT_TYPES: Final[Mapping[str, type[Any]]] = {kind.__name__: kind for kind in get_args(Event)}
@@ -43,6 +44,26 @@ def decode(type_name: str, data: bytes) -> Event:
     except msgspec.MsgspecError as error:
         raise UndecodableError(f"{type_name}: {error}") from error
     return event
+
+
+def check_writable(events: Iterable[Event]) -> None:
+    """Raise Refused unless each event reads back as it is.
+
+    JSON has no infinity and UTF-8 no lone surrogate: an event with one would be written down as
+    another, or could never be read again. Asked before anything is appended, it is its sender's
+    error; found in the log, it would be everybody's.
+    """
+    for event in events:
+        try:
+            is_same = decode(*encode(event)) == event
+        except (UnicodeEncodeError, OverflowError, UndecodableError):
+            is_same = False
+        if not is_same:
+            raise Refused(
+                Reason.INVALID_FIELD,
+                f"{type(event).__name__} holds what cannot be written down",
+                code=Code.INVALID_ARGUMENT,
+            )
 
 
 def encode_run(run: Run) -> bytes:

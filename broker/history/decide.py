@@ -7,6 +7,7 @@ nothing. A fact that comes too late, of an epoch that is closed, is not believed
 
 from typing import assert_never
 
+from broker.history.codec import check_writable
 from broker.history.commands import RunCommand, SubmitRun
 from broker.history.context import Context
 from broker.history.deciding_checkpoint import CheckpointCommand, decide_checkpoint
@@ -27,6 +28,12 @@ def decide(run: Run | None, command: RunCommand, context: Context) -> tuple[RunE
 
     ``run`` is None when the log has no such run. Raise Refused when the command may not be.
     """
+    events = _decide(run, command, context)
+    check_writable(events)
+    return events
+
+
+def _decide(run: Run | None, command: RunCommand, context: Context) -> tuple[RunEvent, ...]:
     if isinstance(command, SubmitRun):
         return submit(run, command, context)
     if run is None:

@@ -21,7 +21,7 @@ from broker.history.events import (
 )
 from broker.history.lineage import descends_from, resumable
 from broker.history.refusals import Code, Refused
-from broker.model.checkpoint import Checkpoint, CheckpointRef
+from broker.model.checkpoint import STEP_MAX, Checkpoint, CheckpointRef
 from broker.model.reasons import Reason
 from broker.model.run import Run
 
@@ -63,6 +63,8 @@ def _complete(run: Run, command: RecordCheckpoint) -> tuple[RunEvent, ...]:
     ref = command.ref
     # A closed epoch is never scanned again (B3), and one that has not started writes nothing (B4).
     if epoch is None or ref.epoch != epoch.id or epoch.started_s is None:
+        return ()
+    if not 0 <= ref.step <= STEP_MAX or command.size_bytes < 0:
         return ()
     if command.region != epoch.region:
         raise Refused(

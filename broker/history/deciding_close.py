@@ -25,7 +25,7 @@ from broker.history.events import (
 )
 from broker.history.lineage import has_anchor
 from broker.history.refusals import Code, Refused
-from broker.model.checkpoint import CheckpointRef
+from broker.model.checkpoint import STEP_MAX, CheckpointRef
 from broker.model.reasons import FailureClass, Reason
 from broker.model.run import CloseRule, Epoch, RankEnd, Run
 from broker.model.states import PlacementEnd, RunState
@@ -173,7 +173,7 @@ def _found(
                 Code.INVALID_ARGUMENT,
             )
         former = known.get(found.ref.step)
-        if former is None:
+        if former is None and 0 <= found.ref.step <= STEP_MAX:
             known[found.ref.step] = found.ref
             completed.append(
                 CheckpointCompleted(
@@ -183,7 +183,7 @@ def _found(
                     written_wall_s=found.written_wall_s,
                 )
             )
-        elif former.digest != found.ref.digest:
+        elif former is not None and former.digest != found.ref.digest:
             # Files of a checkpoint never change: what was known complete first is what counts,
             # and a copy that no longer matches it will not verify.
             message = f"Step {former.step} of epoch {epoch.id.number} was written twice"

@@ -32,7 +32,7 @@ from broker.history.events import (
     Warned,
 )
 from broker.history.refusals import Code, Refused
-from broker.model.checkpoint import EpochId
+from broker.model.checkpoint import STEP_MAX, EpochId
 from broker.model.reasons import Reason
 from broker.model.run import Epoch, Run
 from broker.model.states import PlacementState
@@ -68,7 +68,9 @@ def decide_epoch(run: Run, command: EpochCommand, context: Context) -> tuple[Run
             epoch = _started(run, command.epoch)
             if epoch is None or epoch.drain is None or epoch.drain.is_acked:
                 return ()
-            return (DrainAcknowledged(epoch=epoch.id, step=command.step),)
+            is_step = command.step is not None and 0 <= command.step <= STEP_MAX
+            step = command.step if is_step else None
+            return (DrainAcknowledged(epoch=epoch.id, step=step),)
         case StopEpoch():
             return _stop(run, command, context)
         case CloseEpoch():
@@ -112,7 +114,7 @@ def _start(run: Run, command: RecordStart) -> tuple[RunEvent, ...]:
 
 def _progress(run: Run, command: RecordProgress, context: Context) -> tuple[RunEvent, ...]:
     epoch = _started(run, command.epoch)
-    if epoch is None or command.step < 0:
+    if epoch is None or not 0 <= command.step <= STEP_MAX:
         return ()
     last = run.progress
     if last is not None and last.epoch == epoch.id.number:

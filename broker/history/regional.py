@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import assert_never
 
+from broker.history.codec import check_writable
 from broker.history.events import Recorded
 from broker.history.refusals import Code, IllegalMoveError, Refused
 from broker.history.regional_commands import (
@@ -111,6 +112,14 @@ def decide_region(
     region: RegionState, command: RegionCommand, incarnation: int
 ) -> tuple[RegionEvent, ...]:
     """Return what a command makes of a region, in the log's present incarnation."""
+    events = _decide_region(region, command, incarnation)
+    check_writable(events)
+    return events
+
+
+def _decide_region(
+    region: RegionState, command: RegionCommand, incarnation: int
+) -> tuple[RegionEvent, ...]:
     match command:
         case SetPolicy():
             if command.policy == region.policy:
@@ -161,6 +170,12 @@ def evolve_region(region: RegionState, recorded: Recorded) -> RegionState:
 
 def decide_team(team: TeamState, command: TeamCommand) -> tuple[TeamEvent, ...]:
     """Return what a command makes of a team."""
+    events = _decide_team(team, command)
+    check_writable(events)
+    return events
+
+
+def _decide_team(team: TeamState, command: TeamCommand) -> tuple[TeamEvent, ...]:
     match command:
         case SetCaps():
             if command.caps == team.caps:
@@ -192,6 +207,12 @@ def evolve_team(team: TeamState, recorded: Recorded) -> TeamState:
 
 def decide_broker(broker: BrokerState, command: BrokerCommand) -> tuple[BrokerEvent, ...]:
     """Return what a command makes of the log's own life. Raise Refused to go back in it."""
+    events = _decide_broker(broker, command)
+    check_writable(events)
+    return events
+
+
+def _decide_broker(broker: BrokerState, command: BrokerCommand) -> tuple[BrokerEvent, ...]:
     match command:
         case BeginIncarnation():
             if command.incarnation == broker.incarnation:

@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+STEP_MAX = 2**53  # beyond it a number is no longer whole in every reader of JSON
+
 
 @dataclass(frozen=True, slots=True, order=True, kw_only=True)
 class EpochId:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 
 import pytest
 
@@ -14,7 +15,11 @@ from broker.history.codec import (
     encode,
     encode_run,
 )
+from broker.history.commands import DrainRegion, RequestDrain, RunCommand, StopEpoch
 from broker.history.events import Event
+from broker.history.refusals import Code, Refused
+from broker.history.regional import RegionState, decide_region
+from broker.model.reasons import Reason
 from tests.builders import Story
 from tests.unit.history.samples import GOLDEN, SAMPLES
 
@@ -71,6 +76,29 @@ def test_a_field_that_a_newer_broker_wrote_is_passed_over() -> None:
 def test_what_is_not_understood_is_an_error_of_its_own(name: str, data: bytes) -> None:
     with pytest.raises(UndecodableError):
         decode(name, data)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        RequestDrain(reason=Reason.REGION_DRAINING, message="leave", grace_s=math.inf),
+        RequestDrain(reason=Reason.REGION_DRAINING, message="leave", grace_s=math.nan),
+        StopEpoch(reason=Reason.REGION_DRAINING, message="lone \ud800"),
+    ],
+)
+def test_what_could_not_be_read_again_is_refused_before_it_is_written(
+    command: RunCommand,
+) -> None:
+    story = Story().accepted().training()
+    with pytest.raises(Refused) as caught:
+        story.tell(command)
+    assert caught.value.code is Code.INVALID_ARGUMENT
+
+
+def test_a_region_keeps_nothing_that_could_not_be_read_again() -> None:
+    drain = DrainRegion(message="leave", grace_s=math.inf)
+    with pytest.raises(Refused):
+        decide_region(RegionState(id="alpha"), drain, 1)
 
 
 def test_a_run_survives_its_snapshot() -> None:

@@ -81,6 +81,18 @@ def test_progress_is_thinned_and_never_goes_back() -> None:
     assert (story.run.progress.step, story.run.first_step_s) == (12, 3.0)
 
 
+def test_a_step_that_is_no_step_is_not_believed() -> None:
+    story = Story().accepted().training()
+    for step in (-1, 2**70):
+        assert story.tell(RecordProgress(epoch=story.epoch.id, step=step, loss=None)) == ()
+        assert story.tell(story.found(step)) == ()
+    story.do(DRAIN, RecordDrainAck(epoch=story.epoch.id, step=2**70))
+    assert story.epoch.drain is not None
+    assert (story.epoch.drain.is_acked, story.epoch.drain.acked_step) == (True, None)
+    story.closed(1, 1, found=(story.found(2**70),))
+    assert story.run.checkpoints == ()
+
+
 @pytest.mark.parametrize("loss", [math.nan, math.inf, None])
 def test_a_loss_that_is_no_number_is_none(loss: float | None) -> None:
     story = Story().accepted().training().trained(1, loss)
