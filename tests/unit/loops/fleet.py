@@ -47,6 +47,7 @@ from replicator.stores.directory import DirectoryStore
 from replicator.transfers import Transfers
 from tests.builders import make_intent
 
+LOG_NAME = "broker.db"  # the log within brokerd's data directory
 USER = Actor(kind=ActorKind.USER, name="ada")
 FLAVOR = "h100-spot"
 TRAIN = """
@@ -74,7 +75,7 @@ with training.Job.from_env() as job:
 class Fleet:
     """One broker over its clusters, and what a test asks of them."""
 
-    root: Path
+    data: Path
     ledger: Ledger
     agents: Agents
     clusters: dict[str, LocalCluster]
@@ -156,30 +157,41 @@ class Fleet:
         await self.clusters[epoch.cluster].inject(fault)
 
 
-@asynccontextmanager
-async def make_fleet(*regions: str, **flavors: FlavorConfig) -> AsyncIterator[Fleet]:
-    """Start a broker over one embedded cluster in each region; leave nothing behind."""
-    root = Path(tempfile.mkdtemp(prefix="fleet-"))
-    worlds = {
-        region: make_world(region, root, flavors.get(region.replace("-", "_"), make_flavor()))
-        for region in regions
-    }
-    clusters = {}
-    processes = []
-    try:
-        for region, world in worlds.items():
-            store.DirectoryStore.create(world.store)
-            cluster = clusters[world.cluster] = LocalCluster(
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """The clusters that brokers come and go over, by region."""
+
+    root: Path
+    worlds: dict[str, WorldConfig]
+
+    def connect(self, incarnation: int) -> dict[str, LocalCluster]:
+        """Return the port to each cluster, as one life of a broker holds it."""
+        return {
+            world.cluster: LocalCluster(
                 cluster=world.cluster,
                 region=region,
-                socket=socket_of(root / region),
+                socket=socket_of(self.root / region),
                 store=Path(world.store),
-                incarnation=1,
+                incarnation=incarnation,
                 deadlines=Deadlines(call_s=5.0, store_s=10.0, gate_fresh_s=4.0),
             )
+            for region, world in self.worlds.items()
+        }
+
+
+@asynccontextmanager
+async def make_stage(*regions: str) -> AsyncIterator[Stage]:
+    """Start one embedded cluster in each region; leave nothing behind."""
+    root = Path(tempfile.mkdtemp(prefix="fleet-"))
+    stage = Stage(root, {region: make_world(region, root, make_flavor()) for region in regions})
+    clusters = stage.connect(incarnation=1)
+    processes = []
+    try:
+        for region, world in stage.worlds.items():
+            store.DirectoryStore.create(world.store)
+            cluster = clusters[world.cluster]
             processes.append(await ensure_running(cluster, root / region, world))
-        async with brokered(root, worlds, clusters) as fleet:
-            yield fleet
+        yield stage
     finally:
         await stop_all({root / c.region: c for c in clusters.values()})
         for process in processes:
@@ -189,27 +201,28 @@ async def make_fleet(*regions: str, **flavors: FlavorConfig) -> AsyncIterator[Fl
 
 
 @asynccontextmanager
-async def brokered(
-    root: Path, worlds: dict[str, WorldConfig], clusters: dict[str, LocalCluster]
-) -> AsyncIterator[Fleet]:
-    """Run a broker's log and agents over clusters that are there."""
-    path = root / "log.sqlite"
-    clock = SystemClock(read_mark(path), MachineReadings())
-    ledger = open_ledger(path, clock, regions=worlds, is_threaded=True)
-    ids = Ids()
-    ops = Actor(kind=ActorKind.OPS, name="test")
-    await ledger.handle("broker", BeginIncarnation(incarnation=1, is_restored=False), ops)
-    policy = RegionPolicy(patience=Patience(verdict_s=3.0), fence_grace_s=2.0)
-    for region in worlds:
-        await ledger.handle(
-            f"regions/{region}", SetPolicy(policy=policy, expected_generation=1), ops
-        )
-    bundles = BundleFolder(root / "content" / "bundles")
+async def make_fleet(*regions: str) -> AsyncIterator[Fleet]:
+    """Start a broker over one embedded cluster in each region; leave nothing behind."""
+    async with make_stage(*regions) as stage, brokered(stage, stage.root / "data") as fleet:
+        yield fleet
+
+
+@asynccontextmanager
+async def brokered(stage: Stage, data: Path) -> AsyncIterator[Fleet]:
+    """Run a broker's log and agents over clusters that are there; then leave it as a crash does."""
+    await asyncio.to_thread(data.mkdir, exist_ok=True)
+    clock = SystemClock(read_mark(data / LOG_NAME), MachineReadings())
+    ledger = open_ledger(data / LOG_NAME, clock, regions=stage.worlds, is_threaded=True)
+    if ledger.broker().incarnation == 0:
+        await begin(ledger, stage)
+    clusters = stage.connect(ledger.broker().incarnation)
+    bundles = BundleFolder(data / "uploads" / "bundles")
     bundles.prepare()
+    ids = Ids()
     async with Transfers(max_parallel=2) as looks, Transfers(max_parallel=2) as copies:
         content = Content(
-            stores={region: DirectoryStore(Path(w.store)) for region, w in worlds.items()},
-            uploads=DirectoryStore.create(root / "content"),
+            stores={region: DirectoryStore(Path(w.store)) for region, w in stage.worlds.items()},
+            uploads=DirectoryStore.create(data / "uploads"),
             looks=looks,
             copies=copies,
             off_loop=in_thread,
@@ -225,7 +238,7 @@ async def brokered(
                 regions_needing_image=frozenset(),
                 draws=ids,
                 folders={},
-                controls={r: store.DirectoryStore(w.store) for r, w in worlds.items()},
+                controls={r: store.DirectoryStore(w.store) for r, w in stage.worlds.items()},
                 retention_s=90 * 86_400.0,
                 off_loop=in_thread,
                 clock=clock,
@@ -233,9 +246,19 @@ async def brokered(
         )
         async with Supervisor(lambda name: None) as supervisor:
             keep_all(agents, supervisor, clock, Pace(look_s=0.1, converge_s=0.5, place_s=0.5))
-            yield Fleet(root=root, ledger=ledger, agents=agents, clusters=clusters, ids=ids)
+            yield Fleet(data=data, ledger=ledger, agents=agents, clusters=clusters, ids=ids)
             supervisor.stop()
         await ledger.close()
+
+
+async def begin(ledger: Ledger, stage: Stage) -> None:
+    """Begin a log's first life, with policies that are quick to judge."""
+    ops = Actor(kind=ActorKind.OPS, name="test")
+    await ledger.handle("broker", BeginIncarnation(incarnation=1, is_restored=False), ops)
+    policy = RegionPolicy(patience=Patience(verdict_s=3.0), fence_grace_s=2.0)
+    for region in stage.worlds:
+        command = SetPolicy(policy=policy, expected_generation=1)
+        await ledger.handle(f"regions/{region}", command, ops)
 
 
 def make_flavor(**changes: object) -> FlavorConfig:

@@ -2,11 +2,20 @@
 
 import pytest
 
-from broker.history.events import CheckpointCopied, DrainAcknowledged, Requeued
+from broker.history.events import (
+    CheckpointCopied,
+    DrainAcknowledged,
+    EpochAdopted,
+    Granted,
+    Requeued,
+)
+from broker.loops.desk import NewerIncarnationError
 from broker.model.reasons import FailureClass, Reason
 from broker.model.states import EpochState, PlacementEnd, RunState
+from broker.runtime.clock import MachineReadings, SystemClock
+from broker.store.backup import back_up, restore
 from regions.local import faults
-from tests.unit.loops.fleet import FLAVOR, make_fleet
+from tests.unit.loops.fleet import FLAVOR, LOG_NAME, USER, brokered, make_fleet, make_stage
 
 pytestmark = pytest.mark.alone
 
@@ -45,7 +54,7 @@ async def test_a_cancelled_run_may_save_within_its_grace() -> None:
 
 async def test_a_preempted_run_resumes_elsewhere_from_what_was_copied_ahead() -> None:
     async with make_fleet("alpha", "beta") as fleet:
-        name = await fleet.submit("digits", steps=120, pause_s=0.1)
+        name = await fleet.submit("digits", steps=60, pause_s=0.1)
         run = await fleet.until(name, lambda run: any(len(c.regions) == 2 for c in run.checkpoints))
         first = run.open_epoch
         assert first is not None
@@ -72,3 +81,42 @@ async def test_a_command_that_fails_before_its_first_checkpoint_ends_the_run() -
         run = await fleet.until(name, lambda run: run.is_ended)
     assert (run.state, run.why.reason) == (RunState.FAILED, Reason.FAILED_BEFORE_CHECKPOINT)
     assert "exit code 7" in run.why.message
+
+
+async def test_a_restored_backup_takes_over_what_it_did_not_know() -> None:
+    async with make_stage("alpha", "beta") as stage:
+        backup, data = stage.root / "backup", stage.root / "data"
+        async with brokered(stage, data) as fleet:
+            name = await fleet.submit("digits", steps=100, pause_s=0.1)
+            run = await fleet.until(
+                name, lambda run: any(len(c.regions) == 2 for c in run.checkpoints)
+            )
+            back_up(data / LOG_NAME, backup)
+            await fleet.preempt(run, notice_s=0.0)
+            before = await fleet.until(
+                name, lambda run: len(run.epochs) == 2 and run.state is RunState.RUNNING
+            )
+        restored = stage.root / "restored"
+        restore(
+            backup,
+            restored,
+            clock=lambda mark: SystemClock(mark, MachineReadings()),
+            actor=USER,
+            is_told_to_replace=False,
+        )
+        async with brokered(stage, restored) as fleet:
+            taken = await fleet.until(name, lambda run: len(run.epochs) == 2)
+            run = await fleet.until(name, lambda run: run.is_ended)
+            events = await fleet.events(name)
+        # The one that was replaced, still alive somewhere, must not go on.
+        with pytest.raises(ExceptionGroup) as caught:
+            async with brokered(stage, data) as old:
+                await old.until(name, lambda run: run.is_ended, within_s=20.0)
+    assert caught.group_contains(NewerIncarnationError)
+    # The very gang went on: none was started, none was stopped.
+    assert taken.epochs[-1].id == before.epochs[-1].id
+    assert taken.epochs[-1].nonces == before.epochs[-1].nonces
+    assert run.state is RunState.SUCCEEDED
+    assert len(run.epochs) == 2
+    assert any(isinstance(event, EpochAdopted) for event in events)
+    assert not any(isinstance(event, Granted) for event in events[-20:])
