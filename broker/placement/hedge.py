@@ -13,12 +13,14 @@ from broker.model.moment import Moment
 from broker.model.reasons import Reason
 from broker.model.run import Placement, Purpose, Run
 from broker.model.states import RunState
+from broker.placement.forecast import STARTUP_S
 from broker.placement.ladder import last_rung
 from broker.placement.share import Blocked, Tally
 from broker.placement.view import View
 
 ENOUGH_CHANCE = 0.5  # a second leg is bought when the first is more likely to miss the wait
-SUCCESSOR_LEAD_S = 1800.0  # a successor comes to its gate about when its predecessor must go
+SUCCESSOR_TRIES = 3.0  # times the start-up of nodes: a successor is there when its time comes
+SUCCESSOR_LEAD_MIN_S = 120.0
 
 
 def waiting_legs(run: Run) -> list[Placement]:
@@ -56,8 +58,15 @@ def wanted(view: View, run: Run, now: Moment) -> Purpose | None:
 
 def successor_at_s(view: View, run: Run) -> float | None:
     """Return when a running gang on bounded nodes wants a successor (broker seconds)."""
-    ends_s = planned_end_s(view, run)
-    return None if ends_s is None else ends_s - SUCCESSOR_LEAD_S
+    ends_s, epoch = planned_end_s(view, run), run.open_epoch
+    if ends_s is None or epoch is None:
+        return None
+    flavor = view.flavors[run.placements[epoch.placement].site.key]
+    startup_s = flavor.startup_s or STARTUP_S[flavor.capacity_type]
+    policy = view.region(epoch.region).policy
+    lead_s = max(SUCCESSOR_LEAD_MIN_S, SUCCESSOR_TRIES * startup_s)
+    # Whole too soon, it would leave its gate before its predecessor does.
+    return ends_s - policy.drain_s - min(lead_s, 0.8 * policy.gate_timeout_s)
 
 
 def planned_end_s(view: View, run: Run) -> float | None:
@@ -69,7 +78,8 @@ def planned_end_s(view: View, run: Run) -> float | None:
     flavor = None if placement is None else view.flavors.get(placement.site.key)
     if placement is None or flavor is None or flavor.max_run_s is None:
         return None
-    return placement.added_s + placement.phases.queued + flavor.max_run_s
+    phases = placement.phases
+    return placement.added_s + phases.preparing + phases.queued + flavor.max_run_s
 
 
 def bounds(

@@ -70,8 +70,12 @@ class Load:
             return
         team = self.teams.setdefault(run.intent.team, TeamLoad())
         waiting = [leg for leg in live if leg.is_waiting]
-        team.running_gpus += sign * sum(p.site.gpus for p in live if p.epoch is not None)
-        if run.open_epoch is None:
+        epoch = run.open_epoch
+        granted = "" if epoch is None else epoch.placement
+        team.running_gpus += sign * sum(
+            p.site.gpus for p in live if p.state is PlacementState.RUNNING or p.id == granted
+        )
+        if epoch is None:
             team.committed_gpus += sign * max((leg.site.gpus for leg in waiting), default=0)
         team.waiting_gpus += sign * sum(leg.site.gpus for leg in waiting)
         for leg in live:
@@ -97,6 +101,11 @@ class Load:
     def in_line(self, key: FlavorKey) -> list[WaitingGang]:
         """Return our gangs at a flavor that hold no quota yet."""
         return [gang for gang in self.gangs.get(key, {}).values() if not gang.is_admitted]
+
+    def held(self, team: str) -> int:
+        """Return the GPUs that a team's cap on running ones is held against."""
+        load = self.teams.get(team)
+        return 0 if load is None else load.running_gpus + load.committed_gpus
 
     def team(self, team: str) -> TeamLoad:
         """Return a team's load; zero when it has no run."""

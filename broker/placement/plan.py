@@ -13,6 +13,7 @@ from broker.model.capacity import Certainty, Offer
 from broker.model.moment import Moment
 from broker.model.reasons import Reason
 from broker.model.run import Purpose, Run, Site
+from broker.model.states import RunState
 from broker.placement.assess import assess
 from broker.placement.backoff import ready_at_s
 from broker.placement.choices import AddLeg, Choice, Climb, Plan, SayWait
@@ -37,6 +38,9 @@ LEGS_PER_TICK = 64
 HEADS_PER_GROUP = 16
 RUNS_PER_TICK = 256
 AGAIN_S = 15.0  # how soon a run is looked at again that no mark would bring back
+
+
+_WAITING = frozenset({RunState.QUEUED, RunState.STARTING})  # STARTING may never start
 
 
 @dataclass(slots=True, kw_only=True)
@@ -87,7 +91,7 @@ def plan(view: View, now: Moment, ids: Iterator[str]) -> Plan:
 
 
 def _climb(draft: _Draft, run: Run | None) -> None:
-    if run is None or run.ending is not None or run.open_epoch is not None:
+    if run is None or run.ending is not None or run.state not in _WAITING:
         return
     group = draft.view.group_of(run.name)
     at_s = climbs_at_s(run, _reserve_s(group))

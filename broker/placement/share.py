@@ -93,13 +93,13 @@ class Tally:
         cap = None if standing is None else standing.caps.running_gpus
         if cap is None:
             return None
-        load = self._view.load.team(run.intent.team)
-        held = load.running_gpus + load.committed_gpus + self._committed.get(run.intent.team, 0)
+        team = run.intent.team
+        held = self._view.load.held(team) + self._committed.get(team, 0)
         if held + _more(run, offer) <= cap:
             return None
         return (
             Reason.TEAM_GPUS_SPENT,
-            f"team {run.intent.team} holds {held} of its {cap} GPUs, the gang takes {offer.gpus}",
+            f"team {team} holds {held} of its {cap} GPUs, the gang takes {offer.gpus}",
         )
 
     def _turn(self, run: Run, offer: Offer, now: Moment) -> tuple[Reason, str] | None:

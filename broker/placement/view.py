@@ -71,6 +71,7 @@ class View:
     def apply_run(self, run: Run) -> None:
         """Take in a run as the log now has it; one that ended is forgotten."""
         before = self.runs.get(run.name)
+        held = self.load.held(run.intent.team)
         if before is not None:
             self.load.put(before, -1)
             if before.open_epoch is not None and run.state is RunState.QUEUED:
@@ -85,6 +86,8 @@ class View:
         self._stand_in_line(run)
         if before is not None:
             self._touch_freed(before, run)
+        if self.load.held(run.intent.team) < held:
+            self._touch_team(run.intent.team)
         if run.state in _LOOKED_AT:
             self.attention[run.name] = None
 
@@ -258,8 +261,6 @@ class View:
         for leg in before.placements.values():
             if leg.is_live and _holds_less(leg, after.placements.get(leg.id)):
                 self.touch_key(leg.site.key)
-        if after.is_ended or (before.open_epoch is not None and after.open_epoch is None):
-            self._touch_team(after.intent.team)
 
     def _touch_team(self, team: str) -> None:
         for group in self._by_team.get(team, ()):

@@ -28,9 +28,10 @@ def judge_waits(view: View, run: Run, now: Moment) -> tuple[RunCommand, ...]:
     legs = waiting_legs(run)
     told: list[RunCommand] = []
     for leg in legs:
-        if leg.stuck is None:
-            told += _judge(view, leg, now)
-        elif _is_given_up(view, run, legs, leg, now):
+        verdict = _judge(view, leg, now)
+        if verdict is not None:
+            told.append(verdict)
+        elif leg.stuck is not None and _is_given_up(view, run, legs, leg, now):
             told.append(_give_up(run, leg))
     return tuple(told)
 
@@ -50,23 +51,23 @@ def hold_s(view: View, leg: Placement) -> float:
     return max([HOLD_MIN_S, *(row.patience_s(policy) for row in rows)])
 
 
-def _judge(view: View, leg: Placement, now: Moment) -> tuple[RunCommand, ...]:
-    silent = _silence(view, leg, now)
+def _judge(view: View, leg: Placement, now: Moment) -> JudgeStuck | None:
+    silent = _silence(view, leg, now) if leg.stuck is None else None
     if silent is not None:
-        return (silent,)
-    if now.elapsed_s < stuck_at_s(view, leg) or not _is_reported(view, leg):
-        return ()
+        return silent
     row = row_for(leg.why.reason)
+    # Another cause than the one it was judged by is another verdict: its remedy may be another.
+    is_known = leg.stuck is not None and leg.stuck.reason is row.cause
+    if is_known or now.elapsed_s < stuck_at_s(view, leg) or not _is_reported(view, leg):
+        return None
     waited = duration(now.since(leg.why.since_s))
     said = f": {leg.why.message}" if leg.why.message else ""
     where = f"in {leg.site.region}{_nodes(leg)}"
-    return (
-        JudgeStuck(
-            placement=leg.id,
-            cause=row.cause,
-            evidence=f"{_words(leg.why.reason)} for {waited} {where}{said}",
-            action=row.next_action,
-        ),
+    return JudgeStuck(
+        placement=leg.id,
+        cause=row.cause,
+        evidence=f"{_words(leg.why.reason)} for {waited} {where}{said}",
+        action=row.next_action,
     )
 
 

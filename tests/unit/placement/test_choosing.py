@@ -10,7 +10,7 @@ from broker.model.intent import CapacityType, HardwareOption, Terms
 from broker.model.policy import RegionPolicy, TeamCaps, TeamStanding
 from broker.model.reasons import Reason
 from broker.model.run import Purpose, Run
-from broker.model.states import PlacementState
+from broker.model.states import PlacementState, RunState
 from broker.placement.choices import AddLeg, Climb, SayWait
 from broker.placement.explain import explain, is_news
 from broker.placement.hedge import wanted
@@ -292,3 +292,18 @@ def test_a_large_gang_ahead_is_not_passed_unless_the_small_one_is_soon_over() ->
     brief = Terms(capacity_types=ANY, expected_duration_s=60.0)
     view.apply_run(waiting_run("brief", created_s=10.0, terms=brief))
     assert legs_of(plan(view, NOW, ids("x"))) == [("brief", "alpha")]
+
+
+def test_a_teams_freed_gpus_bring_its_next_run_in() -> None:
+    view = make_view(make_cluster(make_flavor(nodes_free=8)))
+    view.apply_team("nlp", standing(TeamCaps(running_gpus=8)))
+    for name in "ab":
+        view.apply_run(waiting_run(name))
+    for _ in range(3):
+        apply_plan(view, plan(view, NOW, ids()), NOW)
+    assert not view.dirty
+    first = view.runs["teams/nlp/runs/a"]
+    (leg,) = first.placements.values()
+    left = replace(leg, state=PlacementState.ENDED)
+    view.apply_run(replace(with_legs(first, left), state=RunState.CANCELLED))
+    assert legs_of(plan(view, NOW, ids("x"))) == [("b", "alpha")]

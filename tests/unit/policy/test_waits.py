@@ -156,3 +156,13 @@ def test_remedies_that_hold_machines_move_and_those_in_line_widen() -> None:
     assert remedies[Reason.FLEX_SILENT] is Remedy.WIDEN
     assert remedies[Reason.STOCKOUT] is remedies[Reason.PARTIAL_ARRIVAL] is Remedy.MOVE
     assert remedies[Reason.WEDGED] is Remedy.LEAVE
+
+
+def test_a_verdict_of_silence_gives_way_to_what_is_seen_when_the_cluster_is_back() -> None:
+    scene = waiting(P, Reason.PARTIAL_ARRIVAL)
+    scene.falls_silent("alpha")
+    scene.story.wait(60.0)
+    assert causes(scene.obeys()) == [Reason.CLUSTER_SILENT]
+    scene.sees(make_flavor("alpha", flavor="spot", region="alpha", accelerator="h100"))
+    assert causes(scene.obeys()) == [Reason.PARTIAL_ARRIVAL]
+    assert withdrawn(scene.told_after(60.0)) == [("alph", Reason.PARTIAL_ARRIVAL)]
