@@ -10,10 +10,11 @@ from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from regions.launcher import codec, layout
+from regions.launcher.freshness import GateWatch, watch_gates, whole_gang
 from regions.launcher.gate import read_gates
 from regions.launcher.reading import Absent, Reading, Unreachable, read_record
 from regions.launcher.restore import StoreSeen
-from regions.launcher.rules import GateWatch, Owner, may_withdraw, watch_gates, whole_gang
+from regions.launcher.rules import Owner, may_withdraw
 from regions.launcher.store import Store, StoreUnreachable
 
 T = TypeVar("T")

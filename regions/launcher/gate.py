@@ -13,18 +13,17 @@ from typing import List, Optional, Tuple, Union
 
 from regions.launcher import bundle, codec, layout
 from regions.launcher.child import Ear
+from regions.launcher.freshness import GateWatch, watch_gates
 from regions.launcher.reading import Absent, Reading, Unreachable, read_record
 from regions.launcher.rules import (
     Cause,
     CreateOwner,
-    GateWatch,
     Leave,
     Owner,
     Prepare,
     Run,
     Standing,
     next_step,
-    watch_gates,
 )
 from regions.launcher.settings import Settings
 from regions.launcher.store import Store, StoreUnreachable

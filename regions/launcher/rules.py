@@ -8,28 +8,19 @@ gone). The one thing that can go stale, an absence, only ever leads to a create-
 
 Both sides of production call these very functions, and ``tests/model`` explores them state by
 state. A comment at each rule says what goes wrong without it; the model finds just that.
-Read ``next_step`` for a launcher, ``judge`` for a broker. A restored backup's rules are in
-``restore``.
+Read ``next_step`` for a launcher, ``judge`` for a broker. Who is fresh at a gate is in
+``freshness``, what counts of a closed epoch in ``seals``, a restored backup's rules in ``restore``.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
-from typing import Dict, FrozenSet, Iterable, Mapping, Optional, Tuple, Union
+from typing import FrozenSet, Optional, Tuple, Union
 
 from regions.launcher.codec import Unreadable
-from regions.launcher.layout import (
-    DrainOrder,
-    EpochId,
-    Fence,
-    Gate,
-    Grant,
-    Revoked,
-    Seal,
-    Started,
-    checkpoint_of,
-)
+from regions.launcher.freshness import GateWatch, whole_gang
+from regions.launcher.layout import DrainOrder, EpochId, Fence, Grant, Revoked, Started
 from regions.launcher.reading import Absent, Reading, Unreachable
 
 Owner = Union[Started, Revoked]
@@ -52,24 +43,6 @@ class Cause(Enum):
 
 
 # ---- The launcher's side ------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Sighting:
-    """A gate record, and when this observer saw its count move (its own monotonic clock).
-
-    ``moved_at_s`` None: it was seen, and has not moved since.
-    """
-
-    gate: Gate
-    moved_at_s: Optional[float]
-
-
-@dataclass(frozen=True)
-class GateWatch:
-    """What an observer has seen of one gate, over its looks at it."""
-
-    sightings: Tuple[Sighting, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -211,43 +184,6 @@ def _wait_or_leave(standing: Standing, why: str) -> Step:
 def is_fenced(fence: Reading[Fence]) -> bool:
     """Say whether a fence is there. What it says does not matter, and may be a newer broker's."""
     return isinstance(fence, (Fence, Unreadable))
-
-
-def watch_gates(before: GateWatch, gates: Iterable[Gate], now_s: float) -> GateWatch:
-    """Add one look at a gate to the former ones; records that went away are forgotten.
-
-    Freshness is judged by the observer's own clock, from counts that it saw move: clocks of other
-    machines prove nothing. The first sight of a record proves nothing either.
-    """
-    known: Dict[str, Sighting] = {seen.gate.nonce: seen for seen in before.sightings}
-    return GateWatch(tuple(_sighting(known.get(gate.nonce), gate, now_s) for gate in gates))
-
-
-def _sighting(before: Optional[Sighting], gate: Gate, now_s: float) -> Sighting:
-    if before is None:
-        return Sighting(gate=gate, moved_at_s=None)
-    has_moved = gate.count != before.gate.count
-    return Sighting(gate=gate, moved_at_s=now_s if has_moved else before.moved_at_s)
-
-
-def whole_gang(
-    watch: GateWatch, *, world_size: int, now_s: float, fresh_s: float
-) -> Optional[Tuple[str, ...]]:
-    """Return the nonces of a gang that stands whole at the gate, by rank; None if none does.
-
-    Exactly one fresh process per rank: while a pod and its replacement both move, one of them is
-    about to go, and nobody here can know which.
-    """
-    by_rank: Dict[int, str] = {}
-    for seen in watch.sightings:
-        if seen.moved_at_s is None or now_s - seen.moved_at_s > fresh_s:
-            continue
-        if seen.gate.rank in by_rank or seen.gate.rank >= world_size:
-            return None
-        by_rank[seen.gate.rank] = seen.gate.nonce
-    if len(by_rank) != world_size:
-        return None
-    return tuple(by_rank[rank] for rank in range(world_size))
 
 
 @dataclass(frozen=True)
@@ -440,56 +376,3 @@ def may_withdraw(grant: Reading[Grant], owner: Reading[Owner], is_closed: bool) 
     if isinstance(owner, Started):
         return owner.grant_nonce != grant.epoch.nonce
     return isinstance(owner, Revoked)
-
-
-def seal(
-    epoch: EpochId,
-    known: Iterable[Tuple[int, str]],
-    scan: Optional[Iterable[Tuple[int, str]]],
-) -> Seal:
-    """Say which checkpoints of an epoch count, once and for all, as it is closed (B3).
-
-    ``known`` are (step, manifest digest) pairs known complete by now, ``scan`` what a look at the
-    epoch's store finds complete, None if it cannot be read. A sealed epoch is never scanned again:
-    after (d) a zombie goes on writing, and its newer, perfectly complete checkpoint would undo what
-    the run has done since, in another region.
-    """
-    pairs = dict(scan or ())
-    # What was known first stays: a step that reads differently now was overwritten.
-    pairs.update(dict(known))
-    return Seal(epoch=epoch, steps=tuple(sorted(pairs.items())))
-
-
-@dataclass(frozen=True)
-class ResumePoint:
-    """One checkpoint that a run may resume from."""
-
-    epoch: EpochId
-    step: int
-    digest: str
-
-
-def resume_points(
-    seals: Iterable[Seal],
-    resumed_from: Mapping[EpochId, Optional[str]],
-    bad: FrozenSet[Tuple[EpochId, int]],
-) -> Tuple[ResumePoint, ...]:
-    """List what a run may resume from, newest first, along its lineage.
-
-    ``seals`` are those of its *started* epochs, in the order they were opened; ``resumed_from`` is
-    what each resumed from. The lineage goes from the last started epoch back through what it
-    resumed from, and takes of each ancestor only the steps up to there: a rollback is not undone
-    by the newer steps that it rolled back. ``bad`` steps are left out.
-    """
-    by_epoch = {one.epoch: one for one in seals}
-    found = []
-    epoch: Optional[EpochId] = next(reversed(list(by_epoch)), None)
-    up_to: Optional[int] = None
-    # Each epoch is visited once: it is taken out, so that not even a forged lineage goes in rounds.
-    while epoch is not None and epoch in by_epoch:
-        for step, digest in reversed(by_epoch.pop(epoch).steps):
-            if (up_to is None or step <= up_to) and (epoch, step) not in bad:
-                found.append(ResumePoint(epoch=epoch, step=step, digest=digest))
-        origin = checkpoint_of(resumed_from.get(epoch) or "")
-        epoch, up_to = origin if origin is not None else (None, None)
-    return tuple(found)

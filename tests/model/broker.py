@@ -6,7 +6,7 @@ moves, amends) is one wish, to close what is open, at any time. Read ``broker_mo
 
 from collections.abc import Iterator
 
-from regions.launcher import restore
+from regions.launcher import restore, seals
 from regions.launcher import rules as production
 from regions.launcher.layout import EpochId, Revoked, Seal, Started
 from regions.launcher.reading import Reading, Unreachable
@@ -125,10 +125,10 @@ def _seals(turn: Turn, epoch: EpochId, how: How) -> tuple[Seal | None, ...]:
         return (None,)
     complete = [(step, f"{step:064x}") for _, step in sorted_steps(turn.world, epoch)]
     if how is not How.UNREACHABLE:
-        return (production.seal(epoch, (), complete),)
+        return (seals.seal(epoch, (), complete),)
     # What the broker knows of a region that went silent: any part of what is there.
     parts = (complete[:count] for count in range(len(complete) + 1))
-    return tuple(production.seal(epoch, part, None) for part in parts)
+    return tuple(seals.seal(epoch, part, None) for part in parts)
 
 
 def _withdraw(turn: Turn, index: int) -> Iterator[Move]:

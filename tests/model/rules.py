@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
 from regions.launcher import restore, rules
+from regions.launcher import seals as sealing
 from regions.launcher.layout import DrainOrder, EpochId, Fence, Grant, Seal, Started
 from regions.launcher.reading import Absent, Reading
 from regions.launcher.restore import Adopted, NotSeen, Revocations, StoreSeen
@@ -50,7 +51,7 @@ def _newest_sealed(
     seals: tuple[Seal, ...], lineage: dict[EpochId, str | None], world: World
 ) -> Resume:
     del world
-    points = rules.resume_points(seals, lineage, frozenset())
+    points = sealing.resume_points(seals, lineage, frozenset())
     return (points[0].epoch, points[0].step) if points else None
 
 

@@ -6,9 +6,10 @@ The rule: readings are what production would read, built from the state; they de
 
 from typing import NamedTuple
 
+from regions.launcher.freshness import GateWatch, Sighting
 from regions.launcher.layout import EpochId, Fence, Gate, Grant, Revoked, RunKeys, Started
 from regions.launcher.reading import Absent, Reading
-from regions.launcher.rules import GateWatch, Owner, Sighting, Standing
+from regions.launcher.rules import Owner, Standing
 from tests.model.identity import by_identity
 from tests.model.rules import Rules
 from tests.model.world import (

@@ -10,11 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from regions import gatehouse
-from regions.launcher import codec, layout, restore, rules
+from regions.launcher import codec, freshness, layout, restore, rules
 from regions.launcher.codec import Unreadable
+from regions.launcher.freshness import GateWatch
 from regions.launcher.reading import Absent, Reading, Unreachable
 from regions.launcher.restore import Adopted, Revocations, StoreSeen
-from regions.launcher.rules import Evidence, GateWatch, Owner, Wish
+from regions.launcher.rules import Evidence, Owner, Wish
 from regions.launcher.store import DirectoryStore
 
 nonces = st.text("0123456789abcdef", min_size=8, max_size=64)
@@ -36,7 +37,13 @@ RECORDS = {
     "gate": (
         codec.write_gate,
         codec.read_gate,
-        st.builds(layout.Gate, rank=st.integers(0, 4095), nonce=nonces, count=wholes),
+        st.builds(
+            layout.Gate,
+            rank=st.integers(0, 4095),
+            nonce=nonces,
+            count=wholes,
+            member=st.text(max_size=20),
+        ),
     ),
     "grant": (
         codec.write_grant,
@@ -226,9 +233,9 @@ def test_a_whole_gang_has_one_process_per_rank_each_seen_to_move(
 ) -> None:
     watch = GateWatch()
     for number, gates in enumerate(looks):
-        watch = rules.watch_gates(watch, gates, float(number))
+        watch = freshness.watch_gates(watch, gates, float(number))
     now_s = float(len(looks))
-    gang = rules.whole_gang(watch, world_size=2, now_s=now_s, fresh_s=1.0)
+    gang = freshness.whole_gang(watch, world_size=2, now_s=now_s, fresh_s=1.0)
     if gang is None:
         return
     before = {gate.nonce: gate for gate in looks[-2]}

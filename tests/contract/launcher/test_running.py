@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from regions import gatehouse
-from regions.launcher import layout, rules
+from regions.launcher import layout, rules, seals
 from regions.launcher.reading import Unreachable
 from regions.launcher.rules import Closed, How, TryRevoke, Wish, WriteFence, judge
 from regions.launcher.store import StoreUnreachable
@@ -83,10 +83,10 @@ def test_what_a_zombie_saves_after_the_seal_does_not_count_and_it_is_stopped_whe
         go_on_by="replace_unreachable_after",
     )
     assert judge(silent, Wish.CLOSE) == Closed(how=How.UNREACHABLE, is_owed=True)
-    sealed = rules.seal(EPOCH, [(known, digest)], None)
+    sealed = seals.seal(EPOCH, [(known, digest)], None)
     assert site.save(EPOCH) > known
-    points = rules.resume_points([sealed], {}, frozenset())
-    assert points == (rules.ResumePoint(epoch=EPOCH, step=known, digest=digest),)
+    points = seals.resume_points([sealed], {}, frozenset())
+    assert points == (seals.ResumePoint(epoch=EPOCH, step=known, digest=digest),)
     # The region answers again, and what is owed is paid.
     verdict = judge(site.evidence(EPOCH), Wish.CLOSE)
     assert isinstance(verdict, WriteFence)

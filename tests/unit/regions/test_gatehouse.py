@@ -9,8 +9,8 @@ from regions import gatehouse
 from regions.gatehouse import Closed, PlacementInStore, RunInStore
 from regions.launcher import codec, layout
 from regions.launcher.codec import Unreadable
+from regions.launcher.freshness import GateWatch
 from regions.launcher.reading import Absent, Unreachable
-from regions.launcher.rules import GateWatch
 from regions.launcher.store import DirectoryStore, Store, StoreUnreachable
 
 RUN = "run"

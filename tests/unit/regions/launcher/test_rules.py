@@ -4,8 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from regions.launcher import layout, rules
+from regions.launcher import freshness, layout, rules, seals
 from regions.launcher.codec import Unreadable
+from regions.launcher.freshness import GateWatch, Sighting
 from regions.launcher.reading import Absent, Unreachable
 from regions.launcher.rules import (
     BeginDrain,
@@ -14,14 +15,12 @@ from regions.launcher.rules import (
     Closed,
     CreateOwner,
     Evidence,
-    GateWatch,
     How,
     Keep,
     Leave,
     NotStarted,
     Prepare,
     Run,
-    Sighting,
     Standing,
     StillOpen,
     Stop,
@@ -331,17 +330,17 @@ def test_may_withdraw(what: str, grant: object, owner: object, is_closed: bool, 
 
 def test_a_count_is_fresh_once_it_was_seen_to_move_on_the_observers_clock() -> None:
     still, moved = layout.Gate(rank=0, nonce=A, count=1), layout.Gate(rank=0, nonce=A, count=2)
-    first = rules.watch_gates(GateWatch(), [still], 100.0)
-    second = rules.watch_gates(first, [still], 101.0)
-    third = rules.watch_gates(second, [moved], 102.0)
-    fourth = rules.watch_gates(third, [moved], 103.0)
+    first = freshness.watch_gates(GateWatch(), [still], 100.0)
+    second = freshness.watch_gates(first, [still], 101.0)
+    third = freshness.watch_gates(second, [moved], 102.0)
+    fourth = freshness.watch_gates(third, [moved], 103.0)
     assert [watch.sightings[0].moved_at_s for watch in (first, second, third, fourth)] == [
         None,
         None,
         102.0,
         102.0,
     ]
-    assert rules.watch_gates(fourth, [], 104.0) == GateWatch()
+    assert freshness.watch_gates(fourth, [], 104.0) == GateWatch()
 
 
 def test_a_start_is_overdue_when_a_listed_rank_never_ran() -> None:
@@ -354,7 +353,7 @@ def test_a_start_is_overdue_when_a_listed_rank_never_ran() -> None:
 
 
 def test_what_was_known_complete_goes_before_what_a_scan_finds() -> None:
-    sealed = rules.seal(EPOCH, [(20, "x"), (10, "y")], [(20, "z"), (30, "w")])
+    sealed = seals.seal(EPOCH, [(20, "x"), (10, "y")], [(20, "z"), (30, "w")])
     assert sealed == layout.Seal(epoch=EPOCH, steps=((10, "y"), (20, "x"), (30, "w")))
 
 
@@ -364,7 +363,7 @@ def epoch(number: int) -> layout.EpochId:
 
 def test_a_rollback_is_not_undone_by_what_it_rolled_back() -> None:
     keys = layout.RunKeys("run")
-    seals = [
+    sealed = [
         layout.Seal(epoch=epoch(1), steps=((10, "a"), (20, "b"), (30, "c"))),
         layout.Seal(epoch=epoch(2), steps=((40, "d"),)),
         layout.Seal(epoch=epoch(3), steps=()),
@@ -374,9 +373,9 @@ def test_a_rollback_is_not_undone_by_what_it_rolled_back() -> None:
         epoch(2): keys.checkpoint(epoch(1), 30),
         epoch(3): keys.checkpoint(epoch(1), 20),
     }
-    points = rules.resume_points(seals, lineage, frozenset({(epoch(1), 10)}))
-    assert points == (rules.ResumePoint(epoch=epoch(1), step=20, digest="b"),)
-    before = rules.resume_points(seals[:2], lineage, frozenset())
+    points = seals.resume_points(sealed, lineage, frozenset({(epoch(1), 10)}))
+    assert points == (seals.ResumePoint(epoch=epoch(1), step=20, digest="b"),)
+    before = seals.resume_points(sealed[:2], lineage, frozenset())
     assert [(point.epoch.number, point.step) for point in before] == [
         (2, 40),
         (1, 30),
