@@ -30,6 +30,8 @@ from broker.store.schema import open_database, read_meta
 from broker.store.standing import Holding
 from broker.store.streams import fold
 
+MANY_OBJECTS = 100_000  # of a start; below it the collector may look at them like at any other
+
 # The order of the joins is ours: the planner would rather read a whole index for its order.
 LIVE_SNAPSHOTS = (
     "select s.stream, s.body from runs r indexed by runs_unsettled"
@@ -166,6 +168,9 @@ def _no_collection() -> Iterator[None]:
     gc.disable()
     try:
         yield
+        if gc.get_count()[0] > MANY_OBJECTS:
+            # It lives as long as the broker; looking it over once more would cost a third.
+            gc.freeze()
     finally:
         if was_enabled:
             gc.enable()
