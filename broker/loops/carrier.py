@@ -9,9 +9,9 @@ from collections import deque
 from dataclasses import dataclass
 
 from broker.history.commands import RecordCheckpoint, RecordCopy, RecordLostCopy, WarnRun
-from broker.loops.carrying import holders, wanted
+from broker.loops.carrying import holders, wanted, what_it_holds
 from broker.loops.content import Content, ContentError, path_of
-from broker.loops.desk import Clock, Desk
+from broker.loops.desk import Clock, Desk, putting_back
 from broker.loops.roster import Roster
 from broker.loops.sight import Sight
 from broker.model.checkpoint import Checkpoint, CheckpointRef
@@ -69,6 +69,7 @@ class Carrier:
         self._moving: dict[TransferKey, _Moving] = {}
         self._not_before: dict[tuple[str, str], float] = {}
         self._wishes: dict[str, Wanted] = {}
+        self._held: dict[str, object] = {}
         self._wish_again = Agenda()
         self._sent: dict[str, deque[tuple[float, int]]] = {}
         self.changes = desk.log.feed.subscribe()
@@ -82,9 +83,10 @@ class Carrier:
         changed = self.changes.take()
         await self._desk.for_each(sorted(self._roster.preparing), self._bring_bundles)
         saved = changed & self._roster.with_content
-        retry = await self._desk.for_each(sorted(saved), self._record)
-        self.changes.add(set(retry))
-        await self._collect()
+        with putting_back(self.changes, changed):
+            retry = await self._desk.for_each(sorted(saved), self._record)
+            self.changes.add(set(retry))
+            await self._collect()
         self._wish(changed, now)
         await self._start(now)
 
@@ -232,9 +234,14 @@ class Carrier:
         due = self._wish_again.due(now.elapsed_s, 256)
         for name in {*(changed & self._roster.with_content), *due}:
             run = self._desk.log.run(name)
+            holding = None if run is None else what_it_holds(run)
+            if name not in due and holding == self._held.get(name):
+                continue
+            self._held[name] = holding
             wish = None if run is None or run.is_ended else wanted(self._view, run, now)
             if wish is None:
                 self._wishes.pop(name, None)
+                self._held.pop(name, None)
                 self._wish_again.drop(name)
             else:
                 self._wishes[name] = wish

@@ -59,6 +59,13 @@ def wanted(view: View, run: Run, now: Moment) -> Wanted | None:
     )
 
 
+def what_it_holds(run: Run) -> object:
+    """Return all of a run that its wishes follow from: equal while nothing is to be wished anew."""
+    epoch = run.open_epoch
+    legs = tuple(leg.site.region for leg in run.waiting_placements)
+    return (run.checkpoints, legs, None if epoch is None else epoch.id, run.resume_wish)
+
+
 def holders(run: Run, reachable: frozenset[str]) -> Mapping[CheckpointPath, tuple[str, ...]]:
     """Return, by checkpoint, the readable regions that hold it, its home first."""
     return {

@@ -13,7 +13,7 @@ from typing import assert_never
 from broker.history.commands import EndPlacement, PayDebt, RunCommand, StopEpoch, WarnRun
 from broker.history.regional import unseen_regions
 from broker.loops.converging import converge, is_never_queued
-from broker.loops.desk import Clock, Desk, Log
+from broker.loops.desk import Clock, Desk, Log, putting_back
 from broker.loops.epochs import EpochBook
 from broker.loops.outposts import Outpost
 from broker.loops.roster import Roster
@@ -40,6 +40,7 @@ from regions.launcher import rules
 
 SEND_AGAIN_S = 3.0  # an effect shows at the next look; without, the action is sent again
 ACT_WITHIN_S = 30.0
+FORGET_S = 600.0  # a withdrawal whose effect was not seen by then is sent again
 
 _log = logging.getLogger(__name__)
 
@@ -59,6 +60,11 @@ class _Sent:
         else:
             self.not_before_s.pop(name, None)
         return tuple(a for a in actions if _key(a) not in kept)
+
+    def keep(self, names: frozenset[str]) -> None:
+        """Forget all runs but these."""
+        for name in self.not_before_s.keys() - names:
+            del self.not_before_s[name]
 
     def put(self, name: str, action: Action, at_s: float) -> None:
         """Do not send an action again before a time."""
@@ -100,8 +106,21 @@ class Converger:
             changed |= here
         self._is_first = False
         self._pending = set()
-        failed = await self._desk.for_each(sorted(here & changed), self._converge)
+        self._forget(here)
+        names = here & changed
+        with putting_back(self.changes, names):
+            failed = await self._desk.for_each(sorted(names), self._converge)
         self._pending |= set(failed)
+
+    def _forget(self, here: frozenset[str]) -> None:
+        """Drop what was noted of runs and placements that are over."""
+        self._sent.keep(here)
+        now = self._clock.now()
+        self._withdrawn = {
+            placement: at_s
+            for placement, at_s in self._withdrawn.items()
+            if now.since(at_s) < FORGET_S
+        }
 
     async def _converge(self, name: str) -> None:
         run = self._desk.log.run(name)

@@ -8,7 +8,8 @@ Read ``Desk.tell`` first.
 
 import logging
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Protocol
 
 from broker.history.commands import Command, WarnRun
@@ -22,7 +23,7 @@ from broker.model.reasons import Reason
 from broker.model.run import Run
 from broker.runtime.tasks import Fatal
 from broker.store.errors import LogError
-from broker.store.feed import Feed
+from broker.store.feed import Changes, Feed
 
 _log = logging.getLogger(__name__)
 
@@ -76,6 +77,16 @@ class Counts:
         self.refusals: Counter[tuple[str, Reason]] = Counter()
         self.failures: Counter[str] = Counter()
         self.ticks: Counter[str] = Counter()
+
+
+@contextmanager
+def putting_back(changes: Changes, names: Iterable[str]) -> Iterator[None]:
+    """Put taken changes back when a tick cannot finish, so that the next one finds them."""
+    try:
+        yield
+    except Exception:
+        changes.add(set(names))
+        raise
 
 
 class Desk:

@@ -88,6 +88,10 @@ class EpochBook:
             notice_until_s=self._notice(notes, placement, explained.cause, now),
         )
 
+    def forget(self, name: str) -> None:
+        """Drop the notes of a run that has ended."""
+        self._notes.pop(name, None)
+
     def _of(self, run: Run, epoch: Epoch) -> _Notes:
         notes = self._notes.get(run.name)
         if notes is None or notes.epoch != epoch.id:

@@ -5,8 +5,9 @@ looked through. Read ``Observer.tick`` first.
 """
 
 import asyncio
+from dataclasses import dataclass
 
-from broker.loops.desk import Clock, Desk, NewerIncarnationError
+from broker.loops.desk import Clock, Desk, NewerIncarnationError, putting_back
 from broker.loops.outposts import Outpost
 from broker.loops.reporting import reports
 from broker.loops.roster import Roster
@@ -14,6 +15,13 @@ from broker.loops.sight import Sight
 from regions.cluster import ClusterObservation, ClusterUnreachableError
 
 LOOK_WITHIN_S = 20.0  # the port has a deadline of its own; this one is for a port that hangs
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Silence:
+    """The cluster did not answer; ``store`` is what its region's store alone still tells."""
+
+    store: ClusterObservation | None
 
 
 class Observer:
@@ -31,40 +39,59 @@ class Observer:
 
     async def tick(self) -> None:
         """Look once. Raises NewerIncarnationError when a newer life of the broker was there."""
-        self._roster.refresh()
-        observation = await self._look()
+        look = await self._look()
         # What the log changed meanwhile is looked through too: it may explain what was seen.
         self._roster.refresh()
         here = self._roster.on_cluster(self._outpost.cluster)
-        names = here & self.changes.take()
-        if observation is None or observation.changed is None:
-            names = here
-        else:
-            names |= here & self._roster.concerned(observation.changed)
-        if observation is not None:
-            if observation.foreign_incarnation is not None:
-                raise NewerIncarnationError(
-                    f"{observation.region}: a newer broker, number "
-                    f"{observation.foreign_incarnation}, works on this data"
-                )
-            self._sight.saw(observation, self._clock.now(), names)
-        failed = await self._desk.for_each(sorted(names), self._tell)
+        names = (here & self.changes.take()) | (here & self._changed(look))
+        with putting_back(self.changes, names):
+            self._take_in(look, names)
+            failed = await self._desk.for_each(sorted(names), self._tell)
         # What failed is tried again at the next look.
         self.changes.add(set(failed))
 
-    async def _look(self) -> ClusterObservation | None:
-        cluster = self._outpost.cluster
+    async def _look(self) -> ClusterObservation | _Silence:
         try:
             async with asyncio.timeout(LOOK_WITHIN_S):
                 return await self._outpost.port.observe()
         except ClusterUnreachableError as error:
-            store = error.observation
+            return _Silence(store=error.observation)
         except TimeoutError:
-            store = None
-        self._sight.heard_nothing(
-            cluster, store, self._clock.now(), self._roster.on_cluster(cluster)
-        )
-        return None
+            return _Silence(store=None)
+
+    def _changed(self, look: ClusterObservation | _Silence) -> frozenset[str]:
+        """Return the runs that a look shows changed; every one here when it cannot say."""
+        everything = self._roster.on_cluster(self._outpost.cluster)
+        before = self._sight.cluster(self._outpost.cluster)
+        if isinstance(look, ClusterObservation):
+            is_back = not before.is_reachable or not before.is_store_readable
+            if look.changed is None or is_back:
+                return everything
+            return frozenset(self._roster.concerned(look.changed))
+        if before.is_reachable:
+            return everything
+        store = look.store
+        if store is None or not store.is_store_readable:
+            return everything if before.is_store_readable else frozenset()
+        keys = {
+            key.run_key
+            for key in store.epochs.keys() | before.epochs.keys()
+            if store.epochs.get(key) != before.epochs.get(key)
+        }
+        return frozenset(self._roster.concerned(keys))
+
+    def _take_in(self, look: ClusterObservation | _Silence, names: frozenset[str]) -> None:
+        now = self._clock.now()
+        seen = look if isinstance(look, ClusterObservation) else look.store
+        if seen is not None and seen.foreign_incarnation is not None:
+            raise NewerIncarnationError(
+                f"{seen.region}: a newer broker, number {seen.foreign_incarnation}, works on "
+                "this data"
+            )
+        if isinstance(look, ClusterObservation):
+            self._sight.saw(look, now, names)
+        else:
+            self._sight.heard_nothing(self._outpost.cluster, look.store, now, names)
 
     async def _tell(self, name: str) -> None:
         run = self._desk.log.run(name)

@@ -12,7 +12,7 @@ from typing import Protocol
 
 from broker.history.commands import RunCommand
 from broker.history.regional import unseen_regions
-from broker.loops.desk import Clock, Desk
+from broker.loops.desk import Clock, Desk, putting_back
 from broker.loops.epochs import EpochBook
 from broker.loops.outposts import Outposts
 from broker.loops.roster import Roster
@@ -77,13 +77,16 @@ class Placer:
         now = self._clock.now()
         names = self._take_in()
         names |= set(self._due.due(now.elapsed_s, JUDGED_PER_TICK))
-        failed = await self._desk.for_each(sorted(names), self._judge)
+        with putting_back(self.changes, names):
+            failed = await self._desk.for_each(sorted(names), self._judge)
         for name in failed:
             self._due.set(name, now.elapsed_s + JUDGE_AGAIN_S)
         # What was just decided is part of what is planned on.
         later = self._take_in()
         self.changes.add(later)
-        await self._plan()
+        if self._sight.has_looked_everywhere():
+            # Before, a start of the broker would look like an outage of everything.
+            await self._plan()
 
     def next_s(self) -> float | None:
         """Return when time alone next calls for a tick (broker seconds), None for not foreseen."""
@@ -147,6 +150,7 @@ class Placer:
         run = self._desk.log.run(name)
         if run is None or run.is_ended:
             self._due.drop(name)
+            self._book.forget(name)
             return
         now = self._clock.now()
         facts = await self._book.facts(run, now)
@@ -173,9 +177,15 @@ class Placer:
             now = self._clock.now()
             made = plan(self._view, now, self._placements())
             self._view.settle(made)
-            for name, command in commands(made):
-                if not await self._desk.tell(name, command):
-                    self._view.refused(name, now.elapsed_s)
+            try:
+                for name, command in commands(made):
+                    if not await self._desk.tell(name, command):
+                        self._view.refused(name, now.elapsed_s)
+            except Exception:
+                # The marks are taken off already: what was not handed in is planned anew.
+                for name, _ in made.choices:
+                    self._view.touch(name)
+                raise
             if made.choices:
                 # The next plan must see what this one did, or it would do it again.
                 self.changes.add(self._take_in())

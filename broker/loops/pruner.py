@@ -11,7 +11,7 @@ from broker.history.commands import RecordPruned
 from broker.loops.carrier import Carrier
 from broker.loops.carrying import to_prune
 from broker.loops.content import Content, ContentError, path_of
-from broker.loops.desk import Clock, Desk
+from broker.loops.desk import Clock, Desk, putting_back
 from broker.loops.roster import Roster
 from broker.model.run import Run
 from replicator.checkpoint.paths import CheckpointPath
@@ -44,7 +44,8 @@ class Pruner:
         """Decide what goes, then remove what was decided."""
         self._roster.refresh()
         names = self.changes.take() & self._roster.with_content
-        await self._desk.for_each(sorted(names), self._prune)
+        with putting_back(self.changes, names):
+            await self._desk.for_each(sorted(names), self._prune)
         await self._remove()
         await self._sweep()
 

@@ -115,6 +115,9 @@ class Reaper:
             elif self._is_to_go(run, run.placements[seen.placement], now):
                 self._asked[seen.placement] = now.elapsed_s
                 actions.append(orders.withdraw(run, run.placements[seen.placement], seen.uid))
+        self._asked = {
+            placement: at_s for placement, at_s in self._asked.items() if now.since(at_s) < DAY_S
+        }
         self._strangers.by_cluster[outpost.cluster] = tuple(strangers)
         here = {orphan.object for orphan in strangers}
         self._since = {

@@ -102,7 +102,20 @@ def _of_placement(
         if not holds_epoch:
             yield _ended(placement, end_of(placement, seen))
         return
-    yield _report(placement, seen)
+    report = _report(placement, seen)
+    if not _is_known(placement, report):
+        yield report
+
+
+def _is_known(placement: Placement, report: ReportPlacement) -> bool:
+    """Whether the log says just that already, so that it need not be asked."""
+    is_same = placement.was_queued and placement.state is report.state
+    return is_same and (
+        placement.why.reason,
+        placement.why.message,
+        placement.arrival,
+        placement.cluster_uid,
+    ) == (report.reason, report.message, report.arrival, report.cluster_uid)
 
 
 def _report(placement: Placement, seen: PlacementSeen) -> ReportPlacement:

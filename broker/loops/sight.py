@@ -91,6 +91,13 @@ class Sight:
         changes.add({f"clusters/{cluster}" for cluster in self._sights})
         self._subscribers.add(changes)
 
+    def has_looked_everywhere(self) -> bool:
+        """Return whether each cluster was asked once, whether it answered or not."""
+        return all(
+            sight.seen_s is not None or sight.silent_since_s is not None
+            for sight in self._sights.values()
+        )
+
     def take_signals(self) -> tuple[Signal, ...]:
         """Return the signals that came since the last call."""
         taken = tuple(self._signals)
@@ -123,7 +130,10 @@ class Sight:
     def heard_nothing(
         self, cluster: str, store: ClusterObservation | None, now: Moment, names: Iterable[str]
     ) -> None:
-        """Take in a silence; ``store`` is what the region's store alone still tells, or None."""
+        """Take in a silence; ``store`` is what the region's store alone still tells, or None.
+
+        ``names`` are the runs that it shows changed.
+        """
         before = self.cluster(cluster)
         silent_s = now.elapsed_s if before.silent_since_s is None else before.silent_since_s
         is_readable = store is not None and store.is_store_readable

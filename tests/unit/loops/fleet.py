@@ -64,8 +64,8 @@ with training.Job.from_env() as job:
             with job.saving(step) as part:
                 (part / f"rank-{job.grant.rank}.json").write_text(json.dumps(step))
         if job.drain() is not None:
-            # The ranks are not in step here, so only what each of them has saved is kept.
-            job.acknowledge(step - step % 5)
+            # The ranks are not in step here: what is one save ago, each of them has made.
+            job.acknowledge(step - step % 5 - 5)
             job.stand_by()
             sys.exit(training.EXIT_DRAINED)
 """
@@ -255,7 +255,7 @@ async def begin(ledger: Ledger, stage: Stage) -> None:
     """Begin a log's first life, with policies that are quick to judge."""
     ops = Actor(kind=ActorKind.OPS, name="test")
     await ledger.handle("broker", BeginIncarnation(incarnation=1, is_restored=False), ops)
-    policy = RegionPolicy(patience=Patience(verdict_s=3.0), fence_grace_s=2.0)
+    policy = RegionPolicy(patience=Patience(verdict_s=3.0, capacity_s=2.0), fence_grace_s=2.0)
     for region in stage.worlds:
         command = SetPolicy(policy=policy, expected_generation=1)
         await ledger.handle(f"regions/{region}", command, ops)

@@ -44,7 +44,7 @@ async def test_a_running_run_is_cancelled_and_its_machines_are_given_back() -> N
 async def test_a_cancelled_run_may_save_within_its_grace() -> None:
     async with make_fleet("alpha") as fleet:
         name = await fleet.submit("digits", steps=10_000)
-        await fleet.until(name, lambda run: run.progress is not None and run.progress.step >= 5)
+        await fleet.until(name, lambda run: len(run.checkpoints) >= 2)
         await fleet.cancel(name, grace_s=20.0)
         run = await fleet.until(name, lambda run: run.is_ended)
         events = await fleet.events(name)
