@@ -95,6 +95,8 @@ def _serve(parsed: argparse.Namespace) -> int:
 async def serve(options: Options) -> None:
     """Serve until SIGTERM or SIGINT. Raises what keeps it from starting or going on."""
     stopped = _stop_on_signals()
+    if options.lifeline is not None:
+        _stop_with(options.lifeline, stopped)
     clock = SystemClock(read_mark(options.log), MachineReadings())
     fleet = open_fleet(options.config, options.data)
     ledger = open_ledger(options.log, clock, regions=fleet.regions, is_threaded=True)
@@ -155,6 +157,18 @@ def _stop_on_signals() -> asyncio.Event:
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, hear, number)
     return stopped
+
+
+def _stop_with(lifeline: int, stopped: asyncio.Event) -> None:
+    """Stop once the writing end of a pipe closes."""
+    loop = asyncio.get_running_loop()
+
+    def hear() -> None:
+        if os.read(lifeline, 1) == b"":
+            loop.remove_reader(lifeline)
+            stopped.set()
+
+    loop.add_reader(lifeline, hear)
 
 
 def _greet(address: str, broker: Broker) -> None:
@@ -232,7 +246,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_common(parser)
     parser.add_argument("--server", metavar="ADDRESS", help="unix:/PATH or HOST:PORT on loopback")
     parser.add_argument(
-        "--lifeline", type=int, metavar="FD", help="embedded clusters end once this pipe closes"
+        "--lifeline", type=int, metavar="FD", help="stop, embedded clusters too, once this pipe closes"
     )
     parser.set_defaults(work=_serve)
     tools = parser.add_subparsers(title="tools", metavar="TOOL")

@@ -256,7 +256,8 @@ class _Known:
 
     def take_in(self, told: wire.Observed) -> None:
         """Join an answer with what is known; an older one than that changes nothing."""
-        if not told.is_full and (told.instance, told.generation) < (self.instance, self.generation):
+        is_same = told.instance == self.instance
+        if (is_same and told.generation < self.generation) or not (is_same or told.is_full):
             return
         if told.is_full:
             self.jobs, self.signals = {}, ()

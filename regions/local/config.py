@@ -111,7 +111,7 @@ class WorldConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     seed: int = 0
     log_head_bytes: Annotated[int, Meta(ge=4096, le=1 << 30)] = 1 << 20
     log_tail_bytes: Annotated[int, Meta(ge=4096, le=1 << 34)] = 16 << 20
-    keep_ended: Annotated[int, Meta(ge=1, le=10_000)] = 200
+    keep_ended: Annotated[int, Meta(ge=1, le=2000)] = 200
     master_ports: tuple[int, int] = (20_000, 29_999)
 
     def __post_init__(self) -> None:

@@ -98,7 +98,7 @@ class Daemon:
         if isinstance(request, wire.QueueGang):
             outcome = self.world.queue(request.spec, now_s)
         else:
-            outcome = self.world.withdraw(request.placement, request.uid, now_s)
+            outcome = self.world.withdraw(request.order, now_s)
         is_written = self.turn()
         self._news.set()
         return outcome if is_written else _NOT_WRITTEN
@@ -202,14 +202,16 @@ class Daemon:
         if status is not None:
             return (status, None) if status >= 0 else (None, -status)
         try:
-            raw = (self._disk.member(member_id) / "exit.json").read_bytes()
+            with (self._disk.member(member_id) / "exit.json").open("rb") as stream:
+                end = codec.read_end(stream.read(codec.MAX_RECORD_BYTES + 1))
         except OSError:
             was_killed = known is not None and known.order == "KILL"
             return (None, 9) if was_killed else (None, None)
-        end = codec.read_end(raw)
-        if not isinstance(end, layout.End):
+        # The member's own processes could have written the file: anything may be in it.
+        causes = {cause.value: cause for cause in EndCause}
+        if not isinstance(end, layout.End) or end.cause not in causes:
             return None, None
-        return exit_status(EndCause(end.cause), end.exit_code, end.signal), None
+        return exit_status(causes[end.cause], end.exit_code, end.signal), None
 
     def _act(self, now_s: float) -> bool:
         """Carry out the orders. True: the state changed by it."""

@@ -5,6 +5,8 @@ ended only when its last member was seen gone. Every function here may be called
 Read ``stop`` and ``settle`` first.
 """
 
+from msgspec.structs import replace
+
 from regions.cluster import Cause
 from regions.local.state import Job, Member, Phase
 
@@ -54,7 +56,10 @@ def exited(
         return
     how = f"signal {signal}" if signal else f"exit code {exit_code}"
     how = "nobody looking" if exit_code is None and signal is None else how
-    stop(job, now_s, job.take_cause or Cause.MEMBER_EXITED, f"rank {member.rank} ended with {how}")
+    if job.take_cause is not None:
+        stop(job, now_s, job.take_cause, f"{job.message}, and the gang left before")
+        return
+    stop(job, now_s, Cause.MEMBER_EXITED, f"rank {member.rank} ended with {how}")
 
 
 def stop(job: Job, now_s: float, cause: Cause, message: str) -> None:
@@ -109,3 +114,6 @@ def end(job: Job, now_s: float, cause: Cause, message: str) -> None:
     """Write down that it is over. Only called when no member is left."""
     job.phase, job.cause, job.message = Phase.ENDED, cause, message
     job.ended_s, job.eta_s, job.kill_at_s = now_s, None, None
+    if job.spec is not None:
+        # It starts nothing any more, and the state is written whole each time.
+        job.spec = replace(job.spec, command=(), env={})

@@ -94,6 +94,7 @@ def _fill(
     job = Job(
         uid=new_uid(),
         name=f"other~{turn}",
+        run_key="",
         queue=fault.queue,
         flavor=fault.flavor,
         gpus=fault.gpus,

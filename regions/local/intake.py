@@ -12,7 +12,7 @@ from regions.cluster import Cause, Outcome
 from regions.launcher import layout
 from regions.local import gangs, quota
 from regions.local.config import FlavorConfig, WorldConfig
-from regions.local.state import GangSpec, Job, State
+from regions.local.state import GangSpec, Job, State, WithdrawOrder
 
 MAX_LIVE_JOBS = 1000
 """Each is looked at in every step; a queue of thousands belongs into the broker, not here."""
@@ -51,6 +51,7 @@ def queue(
     job = Job(
         uid=new_uid(),
         name=spec.placement,
+        run_key=spec.run_key,
         queue=spec.queue,
         flavor=spec.flavor,
         gpus=spec.gpus,
@@ -69,15 +70,16 @@ def queue(
     return Outcome(is_done=True)
 
 
-def withdraw(state: State, placement: str, uid: str, new_uid: NewUid, now_s: float) -> Outcome:
+def withdraw(state: State, order: WithdrawOrder, new_uid: NewUid, now_s: float) -> Outcome:
     """Remove a placement's object once its members are gone; with no uid also occupy the name.
 
     Another object of the same name is left alone.
     """
+    placement, uid = order.placement, order.uid
     known_uid = state.names.get(placement)
     if known_uid is None:
         if not uid and placement not in state.forgotten:
-            return _occupy(state, placement, new_uid, now_s)
+            return _occupy(state, placement, order.run_key, new_uid=new_uid, now_s=now_s)
         return Outcome(is_done=True, message="it is not here")
     if uid and uid != known_uid:
         message = f"the object of this name is {known_uid}, not {uid}"
@@ -164,13 +166,16 @@ def _set_aside(state: State, job: Job, why: str, now_s: float) -> None:
     )
 
 
-def _occupy(state: State, placement: str, new_uid: NewUid, now_s: float) -> Outcome:
+def _occupy(
+    state: State, placement: str, run_key: str, *, new_uid: NewUid, now_s: float
+) -> Outcome:
     """Leave an ended object of this name, so that a late Queue finds it taken."""
     if not layout.is_name(placement):
         return refused("the placement's name cannot be part of a path")
     job = Job(
         uid=new_uid(),
         name=placement,
+        run_key=run_key,
         queue="",
         flavor="",
         gpus=0,

@@ -62,6 +62,16 @@ def take(state: State, node: Node, now_s: float, notice_s: float, cause: Cause) 
     job = state.jobs.get(node.holder)
     if job is None or job.phase is Phase.ENDED:
         return
+    # Said with the notice: a gang that heard it leaves before the node does.
+    state.signal(
+        "NODE_LOST" if cause is Cause.NODE_LOST else "PREEMPTED",
+        now_s,
+        queue=job.queue,
+        flavor=job.flavor,
+        source=job.name,
+        detail=f"node {node.id}",
+        gpus=job.gpus // max(1, job.nodes_wanted),
+    )
     if job.phase in (Phase.PROVISIONING, Phase.STANDING):
         job.cause = job.take_cause = cause
         job.message = f"node {node.id} is taken away in {notice_s:.0f} s"
@@ -82,15 +92,6 @@ def _vanish(state: State, node: Node, now_s: float) -> None:
             member.order = "KILL"
     verb = "was lost" if node.take_cause is Cause.NODE_LOST else "was preempted"
     gangs.stop(job, now_s, node.take_cause, f"node {node.id} {verb}")
-    state.signal(
-        "NODE_LOST" if node.take_cause is Cause.NODE_LOST else "PREEMPTED",
-        now_s,
-        queue=job.queue,
-        flavor=job.flavor,
-        source=job.name,
-        detail=f"node {node.id} {verb}",
-        gpus=job.gpus // max(1, job.nodes_wanted),
-    )
 
 
 def provide(config: WorldConfig, state: State, now_s: float) -> None:

@@ -29,7 +29,7 @@ from regions.launcher import layout
 from regions.launcher.reading import Unreachable
 from regions.launcher.store import InvalidKey, Store, StoreUnreachable
 from regions.local import wire
-from regions.local.state import GangSpec
+from regions.local.state import GangSpec, WithdrawOrder
 
 T = TypeVar("T")
 
@@ -82,8 +82,8 @@ class Orders:
         if not may_go:
             message = "its gang has started or may start, and its epoch is not closed"
             return Outcome(is_done=False, cause=Cause.REFUSED, message=message, retry_after_s=1.0)
-        request = wire.WithdrawGang(placement=action.placement, uid=action.uid)
-        return _outcome(await self._ask(request))
+        order = WithdrawOrder(placement=action.placement, run_key=action.run_key, uid=action.uid)
+        return _outcome(await self._ask(wire.WithdrawGang(order=order)))
 
     async def _within(self, call: Callable[[], T]) -> T:
         # In a thread of its own: a directory on a dead disk can hang for minutes.

@@ -26,7 +26,7 @@ class Chunk:
 def trim(path: Path, head_bytes: int, tail_bytes: int) -> bool:
     """Give back the middle of a log beyond its limits. False: this file system cannot."""
     try:
-        descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+        descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
     except FileNotFoundError:
         return True
     try:

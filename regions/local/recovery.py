@@ -95,6 +95,7 @@ def _show(
     state.jobs[uid] = Job(
         uid=uid,
         name=placement,
+        run_key=spec.run_key,
         queue=spec.queue,
         flavor=spec.flavor,
         gpus=spec.gpus,

@@ -59,6 +59,14 @@ class GangSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         return self.ranks * self.accelerators_per_node
 
 
+class WithdrawOrder(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Which object to remove: ``uid`` names the very one, empty means whatever has the name."""
+
+    placement: str
+    run_key: str
+    uid: str
+
+
 Order = Literal["RUN", "TERM", "KILL"]
 
 
@@ -89,6 +97,7 @@ class Job(Struct, kw_only=True):
 
     uid: str
     name: str
+    run_key: str
     queue: str
     flavor: str
     gpus: int

@@ -93,7 +93,7 @@ def _job_view(state: State, job: Job, ahead: tuple[int, int] | None) -> wire.Job
     return wire.JobView(
         uid=job.uid,
         placement=job.name,
-        run_key=spec.run_key if spec is not None else "",
+        run_key=job.run_key,
         queue=job.queue,
         flavor=job.flavor,
         stage=_STAGES.get(job.phase, stood),
@@ -161,7 +161,10 @@ def _flavor_view(
         used=there.used,
         parked=sum(parked),
         borrowable=there.borrowable,
-        nodes_free=sum(1 for node in of_flavor if node.is_ready and not node.holder),
+        # One that is about to be taken away stands there for nobody.
+        nodes_free=sum(
+            1 for n in of_flavor if n.is_ready and not n.holder and n.takes_at_s is None
+        ),
         nodes_coming=sum(1 for node in of_flavor if not node.is_ready),
         max_nodes=flavor.max_nodes,
         startup_s=flavor.startup_s,

@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from regions.cluster import Cause, Stage
 from regions.local.faults import Fault
-from regions.local.state import GangSpec, Signal
+from regions.local.state import GangSpec, Signal, WithdrawOrder
 
 MAX_FRAME_BYTES = 16 << 20
 MAX_LOG_CHUNK_BYTES = 256 << 10
@@ -47,8 +47,7 @@ class QueueGang(_Base, tag="queue", frozen=True, kw_only=True):
 class WithdrawGang(_Base, tag="withdraw", frozen=True, kw_only=True):
     """Remove a placement's object."""
 
-    placement: str
-    uid: str
+    order: WithdrawOrder
 
 
 class ReadLog(_Base, tag="read_log", frozen=True, kw_only=True):

@@ -9,7 +9,15 @@ from regions.cluster import Cause, Outcome
 from regions.local import faults, gangs, harm, intake, nodes, quota
 from regions.local.config import ScheduledFault, WorldConfig
 from regions.local.intake import NewUid
-from regions.local.state import MAX_FORGOTTEN, GangSpec, Job, Member, Phase, State
+from regions.local.state import (
+    MAX_FORGOTTEN,
+    GangSpec,
+    Job,
+    Member,
+    Phase,
+    State,
+    WithdrawOrder,
+)
 
 MAX_ROUNDS = 5
 
@@ -61,9 +69,9 @@ class World:
         """Put a gang into its queue; see ``intake``."""
         return intake.queue(self.config, self.state, spec, self._new_uid, now_s)
 
-    def withdraw(self, placement: str, uid: str, now_s: float) -> Outcome:
+    def withdraw(self, order: WithdrawOrder, now_s: float) -> Outcome:
         """Remove a placement's object; see ``intake``."""
-        return intake.withdraw(self.state, placement, uid, self._new_uid, now_s)
+        return intake.withdraw(self.state, order, self._new_uid, now_s)
 
     def inject(self, fault: faults.WorldFault | faults.Restore, now_s: float) -> Outcome:
         """Let something go wrong; see ``harm``."""

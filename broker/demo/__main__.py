@@ -1,0 +1,77 @@
+"""``make demo``: one training run over three regions of this machine, from intent to result.
+
+The rule: it ends as it began, with no process and no file of its own left. Read ``main`` first.
+"""
+
+import argparse
+import asyncio
+import signal
+import sys
+import types
+
+from broker.demo.chronicle import StoryError
+from broker.demo.household import Household, HouseholdError
+from broker.demo.screen import Screen
+from broker.demo.story import REGIONS, Pace, tell
+
+_NEXT = """\
+To play with it yourself, in two terminals:
+  .venv/bin/brokerd                                   three regions, kept in ~/.local/state/broker
+  .venv/bin/broker regions                            what is known of them, and how old it is
+  .venv/bin/broker init                               an intent to start from
+  .venv/bin/broker submit intent.yaml --wait          watch it go
+  .venv/bin/broker explain RUN                        every place, and why or why not
+  .venv/bin/broker local preempt us-east4 --flavor h100-spot
+  .venv/bin/brokerd stop-embedded                     end the regions, their gangs and their files
+"""
+
+
+def main(arguments: list[str]) -> int:
+    """Run the demo; returns 0 when all of its story happened."""
+    pace = _pace(arguments)
+    signal.signal(signal.SIGTERM, _interrupt)
+    household = Household()
+    try:
+        with Screen(REGIONS) as screen:
+            asyncio.run(tell(household, screen, pace))
+    except (StoryError, HouseholdError) as error:
+        sys.stderr.write(f"demo: {error}\n")
+        return 1
+    except KeyboardInterrupt:
+        sys.stderr.write("\ndemo: interrupted; ending the regions and removing their files\n")
+        return 130
+    finally:
+        _clean_up(household)
+    sys.stdout.write(f"\n{_NEXT}")
+    return 0
+
+
+def _clean_up(household: Household) -> None:
+    """End everything. A second Ctrl-C must not leave half of it."""
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)
+    household.close()
+
+
+def _interrupt(_: int, __: types.FrameType | None) -> None:
+    raise KeyboardInterrupt
+
+
+def _pace(arguments: list[str]) -> Pace:
+    parser = argparse.ArgumentParser(prog="python -m broker.demo", description=__doc__)
+    usual = Pace()
+    parser.add_argument("--steps", type=int, default=usual.steps)
+    parser.add_argument("--step-seconds", type=float, default=usual.step_s)
+    parser.add_argument("--kill-at", type=int, default=usual.kill_at, metavar="STEP")
+    parser.add_argument("--preempt-at", type=int, default=usual.preempt_at, metavar="STEP")
+    found = parser.parse_args(arguments)
+    return Pace(
+        steps=found.steps,
+        step_s=found.step_seconds,
+        kill_at=found.kill_at,
+        preempt_at=found.preempt_at,
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
