@@ -104,6 +104,7 @@ async def test_a_withdrawn_name_stays_taken_for_a_queue_that_comes_late(set_stag
     assert (late.is_done, late.cause, late.retry_after_s) == (False, Cause.WITHDRAWN, None)
     found = (await stage.see()).placements["p1"]
     assert (found.stage, found.cause, found.members) == (Stage.ENDED, Cause.WITHDRAWN, ())
+    assert found.run_key == "run1"
 
 
 async def test_a_stubborn_gang_is_killed_when_its_grace_is_over(set_stage: Set) -> None:

@@ -13,7 +13,7 @@ from regions.local.config import (
 )
 from regions.local.faults import Restore, WorldFault
 from regions.local.nodes import warm
-from regions.local.state import GangSpec, Job, Phase, State
+from regions.local.state import GangSpec, Job, Phase, State, WithdrawOrder
 from regions.local.world import World
 
 
@@ -149,7 +149,8 @@ class Bench:
         return outcome
 
     def withdraw(self, placement: str, uid: str = "") -> Outcome:
-        outcome = self.world.withdraw(placement, uid, self.now_s)
+        order = WithdrawOrder(placement=placement, run_key=f"run-{placement}", uid=uid)
+        outcome = self.world.withdraw(order, self.now_s)
         self.settle()
         return outcome
 
