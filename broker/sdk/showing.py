@@ -54,7 +54,10 @@ def _value(
     def one(item: Any) -> Any:
         if field.enum_type is not None:
             return called(short_name(field.enum_type, item))
-        return item if kind is None else special.get(kind.full_name, whole)(item)
+        if kind is None:
+            return item
+        show: Callable[[Any], Any] = special.get(kind.full_name, whole)
+        return show(item)
 
     return [one(item) for item in value] if field.is_repeated else one(value)
 

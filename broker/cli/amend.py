@@ -1,0 +1,101 @@
+"""``broker amend``: change a run's terms.
+
+Read ``amend`` first.
+"""
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from broker.cli import words
+from broker.cli.arguments import RUN
+from broker.cli.options import put_terms, with_terms
+from broker.cli.session import Session
+from broker.cli.verbs import verb
+from broker.sdk.errors import IntentError
+from broker.sdk.showing import as_yaml
+from broker.v1 import intent_pb2
+
+
+@verb(
+    example="""
+    broker amend digits --max-wait 6h --capacity spot --capacity on-demand
+    broker amend digits --budget none
+    broker amend digits --edit
+    """
+)
+@click.argument("run", type=RUN)
+@click.option("--file", type=click.Path(dir_okay=False, path_type=Path), help="New terms, whole.")
+@click.option("--edit", is_flag=True, help="Open the terms in your editor.")
+@with_terms
+def amend(session: Session, run: str, *, file: Path | None, edit: bool, **said: Any) -> None:
+    """Change the terms of RUN: what a flag names, or all of them from a file or an editor.
+
+    A flag that can be given several times replaces the whole list; none clears what may be unset.
+    A start that the new terms do not accept is stopped, and the run waits again.
+    """
+    name = session.run_name(run)
+    before = session.client.runs.get(name)
+    terms = intent_pb2.Terms()
+    terms.CopyFrom(before.intent.terms)
+    if file is not None:
+        terms = _from_file(file.name, _read(file))
+    if edit:
+        terms = _edited(terms)
+    has_said = put_terms(terms, said)
+    if not (has_said or edit or file):
+        raise click.UsageError("say what to change: a flag, --file or --edit; see --help")
+    found = session.client.runs.amend(name, terms, etag=before.etag)
+    if session.is_json:
+        session.show_json(found)
+        return
+    for line in differences(before.intent.terms, found.intent.terms):
+        session.say(line)
+    session.note(f"see what it brings: broker explain {words.team_of(name)}/{words.id_of(name)}")
+
+
+def differences(before: intent_pb2.Terms, after: intent_pb2.Terms) -> list[str]:
+    """Return one line for each term that changed."""
+    old, new = as_yaml(before), as_yaml(after)
+    changed = [name for name in {**old, **new} if old.get(name) != new.get(name)]
+    if not changed:
+        return ["the terms are as they were"]
+    return [f"{name}: {_said(old.get(name))} -> {_said(new.get(name))}" for name in changed]
+
+
+def _said(value: object) -> str:
+    if value is None:
+        return "none"
+    if isinstance(value, dict):
+        return ", ".join(f"{name} {one}" for name, one in value.items())
+    return ", ".join(str(one) for one in value) if isinstance(value, list) else str(value)
+
+
+def _read(file: Path) -> bytes:
+    from broker.sdk.intent import read_file
+
+    return read_file(file)
+
+
+def _edited(terms: intent_pb2.Terms) -> intent_pb2.Terms:
+    from broker.cli.yamlout import dumped
+
+    text = click.edit(dumped(as_yaml(terms)), extension=".yaml")
+    if text is None:
+        raise click.Abort
+    return _from_file("the edited terms", text.encode())
+
+
+def _from_file(source: str, data: bytes) -> intent_pb2.Terms:
+    from broker.sdk.reading import fill
+    from broker.sdk.yamltext import parse
+
+    tree = parse(data, source)
+    if not isinstance(tree, dict):
+        raise IntentError(source, "must be a map of terms")
+    if "terms" in tree and "workload" in tree:  # a whole intent: its terms are meant
+        tree = {"terms": tree["terms"]}
+    terms = intent_pb2.Terms()
+    fill(terms, tree["terms"] if list(tree) == ["terms"] else tree, "terms")
+    return terms

@@ -1,0 +1,84 @@
+"""The program ``broker``: every way it can end is one sentence and one exit code.
+
+The rule: no stack trace reaches a user (BROKER_DEBUG=1 shows it), errors go to standard error, and
+with ``--output json`` they are JSON too. Read ``main`` first.
+"""
+
+import os
+import sys
+from collections.abc import Sequence
+
+import click
+
+from broker.cli import exits
+from broker.cli.verbs import BROKER, wants_json
+from broker.sdk.errors import BrokerError, Busy, Conflict, TooLate, Unreachable
+
+_NEXT: dict[type[BrokerError], str] = {
+    Unreachable: "Start it with `brokerd`, or name another by --server; `broker doctor` says more.",
+    TooLate: "See whether it was done before you repeat it.",
+    Busy: "Try again in a moment.",
+    Conflict: "Read it again, then decide.",
+}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command; return the exit code."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    if os.environ.get("NO_COLOR"):
+        BROKER.context_settings["color"] = False
+    try:
+        result = BROKER.main(given, prog_name="broker", standalone_mode=False)
+        sys.stdout.flush()
+        return result if isinstance(result, int) else exits.OK
+    except click.ClickException as error:
+        error.show()
+        return exits.USAGE
+    except (KeyboardInterrupt, click.Abort):
+        click.echo("interrupted", err=True)
+        return exits.INTERRUPTED
+    except BrokenPipeError:
+        # Nobody reads on. What is left in the buffer must not be tried again at the end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return exits.PIPE_CLOSED
+    except BrokerError as error:
+        if os.environ.get("BROKER_DEBUG"):
+            raise
+        _tell(error, given)
+        return exits.code_of(error)
+    except Exception as error:  # The edge: a user is told, in a sentence.
+        if os.environ.get("BROKER_DEBUG"):
+            raise
+        click.echo(
+            f"broker: a fault of this program: {type(error).__name__}: {error}\n"
+            "BROKER_DEBUG=1 shows where.",
+            err=True,
+        )
+        return exits.FAULT
+
+
+def _tell(error: BrokerError, given: Sequence[str]) -> None:
+    if wants_json(given):
+        import json
+
+        said = {
+            "reason": error.reason,
+            "message": error.message,
+            "violations": [{"field": v.field, "message": v.message} for v in error.violations],
+            "exit_code": exits.code_of(error),
+        }
+        click.echo(json.dumps({"error": said}), err=True)
+        return
+    if len(error.violations) > 1:
+        click.echo("broker: some fields are not as they must be:", err=True)
+        for violation in error.violations:
+            click.echo(f"  {violation.field}: {violation.message}", err=True)
+    else:
+        click.echo(f"broker: {error.message}", err=True)
+    hint = _NEXT.get(type(error))
+    if hint is not None:
+        click.echo(hint, err=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

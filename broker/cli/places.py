@@ -1,0 +1,204 @@
+"""Where a run could go: ``explain`` one that is there, ``estimate`` one that is not, ``simulate``
+what other terms would bring.
+
+Read ``show_estimate`` first.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from broker.cli import words
+from broker.cli.arguments import RUN
+from broker.cli.options import intent_of, with_intent
+from broker.cli.session import Session
+from broker.cli.verbs import verb
+from broker.sdk.errors import Invalid
+from broker.sdk.showing import as_json, dollars_of, seconds_of
+from broker.v1 import intent_pb2, offer_pb2
+
+if TYPE_CHECKING:
+    from google.protobuf.message import Message
+
+OFFERS = ("", "REGION", "TYPE", "FLAVOR", "GPUS", "$/HOUR", "STARTS IN", "BY 90%", "KNOWN BY")
+REFUSALS = ("REGION", "TYPE", "FLAVOR", "REASON", "WHY NOT")
+TRIES = ("TERMS", "WOULD GO TO", "STARTS IN", "BY 90%", "$/HOUR", "PLACES")
+
+
+@verb(example="broker explain digits")
+@click.argument("run", type=RUN)
+def explain(session: Session, run: str) -> None:
+    """Say of every place whether RUN could start there, when and at what price, or why not."""
+    answer = session.client.runs.explain(session.run_name(run))
+    if session.is_json:
+        session.show_json(answer)
+        return
+    found = answer.run
+    session.say(
+        f"{words.id_of(found.name)}: {words.enum_name(found, 'state')}, {found.why.message}"
+    )
+    show_estimate(session, answer.estimate, answer)
+
+
+@verb(
+    example="""
+    broker estimate intent.yaml
+    broker estimate --hardware 8xH100 --capacity spot --capacity flex -- python train.py
+    """
+)
+@with_intent
+def estimate(session: Session, **said: Any) -> None:
+    """Say where a run would go, at what price and how soon. Nothing is submitted."""
+    found = intent_of(said)
+    answer = session.client.runs.validate(found.team or session.team, found.message)
+    show_estimate(session, answer.estimate, answer)
+    expected = found.message.terms.expected_duration
+    best = next(iter(answer.estimate.offers), None)
+    if not session.is_json and best is not None and seconds_of(expected):
+        hours = Decimal(seconds_of(expected)) / 3600
+        cost = Decimal(dollars_of(best.price_per_hour)) * hours
+        session.say(f"{words.span_of(expected)} of training there would cost about ${cost:.2f}")
+
+
+def show_estimate(session: Session, found: offer_pb2.Estimate, whole: "Message") -> None:
+    """Show offers, best first, and refusals with their reasons."""
+    if session.is_json:
+        session.show_json(whole)
+        return
+    if found.summary:
+        session.say(found.summary)
+    if found.offers:
+        session.say()
+        session.say(words.table(OFFERS, [_offer(offer) for offer in found.offers]))
+        session.say("* where it waits, or would")
+    if found.refusals:
+        session.say()
+        session.say(words.table(REFUSALS, [_refusal(refusal) for refusal in found.refusals]))
+
+
+def _offer(offer: offer_pb2.Offer) -> tuple[str, ...]:
+    return (
+        "*" if offer.chosen else "",
+        offer.place.region,
+        words.kind(offer.place),
+        offer.place.flavor,
+        f"{offer.gpus}",
+        words.dollars(offer.price_per_hour),
+        *_forecast(offer.forecast),
+        f"{words.kind(offer.forecast, 'certainty').replace('-', ' ')}: {offer.forecast.basis}",
+    )
+
+
+def _forecast(forecast: offer_pb2.Forecast) -> tuple[str, str]:
+    return (
+        words.span_of(forecast.p50) if forecast.HasField("p50") else "unknown",
+        words.span_of(forecast.p90) if forecast.HasField("p90") else "unknown",
+    )
+
+
+def _refusal(refusal: offer_pb2.Refusal) -> tuple[str, ...]:
+    return (
+        refusal.place.region or "-",
+        words.kind(refusal.place) if refusal.place.capacity_type else "-",
+        refusal.place.flavor or "-",
+        words.enum_name(refusal, "reason"),
+        refusal.message,
+    )
+
+
+# ---- simulate --------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Variant:
+    """The intent under other terms."""
+
+    title: str
+    intent: intent_pb2.Intent
+
+
+@verb(example="broker simulate intent.yaml")
+@with_intent
+def simulate(session: Session, **said: Any) -> None:
+    """Compare what other terms would bring under the present capacity. Nothing is submitted.
+
+    Each accepted capacity type and region is tried alone, each hardware option alone, and then
+    what the terms do not accept: every region and every capacity type.
+    """
+    found = intent_of(said)
+    team = found.team or session.team
+    tried: list[tuple[str, offer_pb2.Estimate | None, str]] = []
+    for variant in variants(found.message):
+        try:
+            answer = session.client.runs.validate(team, variant.intent)
+        except Invalid as error:
+            if variant.title == AS_IT_IS:
+                raise
+            tried.append((variant.title, None, error.message))
+        else:
+            tried.append((variant.title, answer.estimate, ""))
+    if session.is_json:
+        session.show_json({"variants": [_variant_json(*one) for one in tried]})
+        return
+    session.say(words.table(TRIES, [_variant_row(*one) for one in tried]))
+
+
+AS_IT_IS = "as it is"
+
+
+def variants(intent: intent_pb2.Intent) -> Iterator[Variant]:
+    """Yield the intent as it is, narrowed to one of each thing it accepts, and widened."""
+    yield Variant(title=AS_IT_IS, intent=intent)
+    terms, hardware = intent.terms, intent.workload.hardware
+    for capacity_type in terms.capacity_types if len(terms.capacity_types) > 1 else ():
+        changed = _copy(intent)
+        changed.terms.capacity_types[:] = [capacity_type]
+        yield Variant(title=f"only {words.short_kind(capacity_type)}", intent=changed)
+    for region in terms.regions if len(terms.regions) > 1 else ():
+        changed = _copy(intent)
+        changed.terms.regions[:] = [region]
+        yield Variant(title=f"only {region}", intent=changed)
+    for index, option in enumerate(hardware if len(hardware) > 1 else ()):
+        changed = _copy(intent)
+        del changed.workload.hardware[:]
+        changed.workload.hardware.append(intent.workload.hardware[index])
+        shape = f"{option.nodes}x{option.accelerators_per_node}x{option.accelerator}"
+        yield Variant(title=f"only {shape}", intent=changed)
+    yield from _widened(intent)
+
+
+def _widened(intent: intent_pb2.Intent) -> Iterator[Variant]:
+    if intent.terms.regions:
+        changed = _copy(intent)
+        del changed.terms.regions[:]
+        yield Variant(title="every region", intent=changed)
+    every = [number for number in intent_pb2.CapacityType.values() if number]
+    if len(intent.terms.capacity_types) < len(every):
+        changed = _copy(intent)
+        changed.terms.capacity_types[:] = [intent_pb2.CapacityType.ValueType(n) for n in every]
+        yield Variant(title="every capacity type", intent=changed)
+
+
+def _copy(intent: intent_pb2.Intent) -> intent_pb2.Intent:
+    copied = intent_pb2.Intent()
+    copied.CopyFrom(intent)
+    return copied
+
+
+def _variant_json(title: str, found: offer_pb2.Estimate | None, error: str) -> dict[str, Any]:
+    return {"terms": title, "error": error, "estimate": as_json(found) if found else None}
+
+
+def _variant_row(title: str, found: offer_pb2.Estimate | None, error: str) -> tuple[str, ...]:
+    if found is None:
+        return (title, "-", "-", "-", "-", error)
+    offers = list(found.offers)
+    best = next((offer for offer in offers if offer.chosen), next(iter(offers), None))
+    if best is None:
+        return (title, "nowhere", "-", "-", "-", f"0 of {len(found.refusals)}")
+    count = f"{len(offers)} of {len(offers) + len(found.refusals)}"
+    price = words.dollars(best.price_per_hour)
+    return (title, words.where(best.place), *_forecast(best.forecast), price, count)

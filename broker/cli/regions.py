@@ -1,0 +1,153 @@
+"""``broker regions``: see, cordon and drain regions.
+
+Read ``listing`` first.
+"""
+
+import click
+
+from broker.cli import words
+from broker.cli.arguments import DURATION, REGION
+from broker.cli.following import ask
+from broker.cli.session import Session
+from broker.cli.verbs import Family, verb
+from broker.v1 import region_pb2
+
+REGIONS = ("REGION", "STATE", "CLUSTERS", "GPUS IN USE", "FREE NODES", "WAITING", "SAID")
+FLAVORS = ("FLAVOR", "TYPE", "MACHINE", "$/GPU-HOUR", "QUOTA", "FREE", "COMING", "WAITING", "ZONES")
+
+
+@click.group(cls=Family, default="list", name="regions")
+def regions() -> None:
+    """See, cordon and drain regions. Without a verb they are listed."""
+
+
+@verb(name="list", example="broker regions")
+def listing(session: Session) -> None:
+    """List all regions with their clusters as last seen."""
+    found = session.client.regions.find()
+    if session.is_json:
+        session.show_json(found)
+        return
+    session.say(words.table(REGIONS, [_region(one, session.now_s) for one in found.regions]))
+
+
+def _region(region: region_pb2.Region, now_s: float) -> tuple[str, ...]:
+    flavors = [flavor for cluster in region.clusters for flavor in cluster.flavors]
+    free = [flavor.nodes_free for flavor in flavors if flavor.HasField("nodes_free")]
+    waiting = [flavor.pending for flavor in flavors if flavor.HasField("pending")]
+    used = [flavor.used for flavor in flavors if flavor.HasField("used")]
+    return (
+        words.id_of(region.name),
+        words.enum_name(region, "state"),
+        str(len(region.clusters)),
+        str(sum(used)) if used else "unknown",
+        str(sum(free)) if free else "unknown",
+        str(max(waiting)) if waiting else "unknown",
+        "; ".join(_troubles(region, now_s)) or region.message,
+    )
+
+
+def _troubles(region: region_pb2.Region, now_s: float) -> list[str]:
+    found = [region.message] if region.message else []
+    for cluster in region.clusters:
+        if not cluster.reachable:
+            since = (
+                f" for {words.span(now_s - words.wall_s(cluster.silent_time))}"
+                if cluster.HasField("silent_time")
+                else ""
+            )
+            found.append(f"{cluster.cluster} does not answer{since}")
+        elif not cluster.store_reachable:
+            found.append(f"the store of {cluster.cluster} does not answer")
+        found.extend(f"{cluster.cluster}: {said}" for said in cluster.blind)
+    return found
+
+
+@verb(example="broker regions show us-east4")
+@click.argument("region", type=REGION)
+def show(session: Session, region: str) -> None:
+    """Show REGION: the machines of its clusters, what waits there, and what is not as it should."""
+    found = session.client.regions.get(region)
+    if session.is_json:
+        session.show_json(found)
+        return
+    session.say(f"{region}: {words.enum_name(found, 'state')}")
+    for trouble in _troubles(found, session.now_s):
+        session.say(f"  {trouble}")
+    for cluster in found.clusters:
+        seen = (
+            f"seen {words.ago(cluster.seen_time, session.now_s)}"
+            if cluster.HasField("seen_time")
+            else "never seen"
+        )
+        session.say()
+        session.say(f"cluster {cluster.cluster}, {seen}")
+        session.say(words.table(FLAVORS, [_flavor(one) for one in cluster.flavors]))
+        for orphan in cluster.orphans:
+            session.say(f"  unknown: {orphan.object}: {orphan.message}")
+
+
+def _flavor(flavor: region_pb2.FlavorStatus) -> tuple[str, ...]:
+    has = flavor.HasField
+    price = words.dollars(flavor.price_per_gpu_hour) if has("price_per_gpu_hour") else "unknown"
+    quota = (
+        f"{flavor.reserved} of {flavor.nominal}"
+        if has("nominal") and has("reserved")
+        else "unknown"
+    )
+    return (
+        f"{flavor.queue}/{flavor.flavor}{' (stopped)' if flavor.stopped else ''}",
+        words.kind(flavor),
+        f"{flavor.accelerators_per_node}x{flavor.accelerator}",
+        price,
+        quota,
+        str(flavor.nodes_free) if has("nodes_free") else "unknown",
+        str(flavor.nodes_coming) if has("nodes_coming") else "unknown",
+        f"{flavor.pending}" if has("pending") else "unknown",
+        ", ".join(flavor.zones),
+    )
+
+
+@verb(example='broker regions cordon us-east4 --message "network works tonight"')
+@click.argument("region", type=REGION)
+@click.option("--message", default="", help="Why, for those whose runs wait.")
+def cordon(session: Session, region: str, *, message: str) -> None:
+    """Send nothing new to REGION; what is there stays."""
+    _said(session, session.client.regions.cordon(region, message=message))
+
+
+@verb(example="broker regions uncordon us-east4")
+@click.argument("region", type=REGION)
+def uncordon(session: Session, region: str) -> None:
+    """End a cordon or a drain of REGION."""
+    _said(session, session.client.regions.uncordon(region))
+
+
+@verb(example='broker regions drain us-east4 --grace 5m --message "it closes at noon"')
+@click.argument("region", type=REGION)
+@click.option("--message", default="", help="Why, for those whose runs are moved.")
+@click.option("--grace", type=DURATION, metavar="TIME", help="To save; otherwise its policy's.")
+def drain(session: Session, region: str, *, message: str, grace: float | None) -> None:
+    """Cordon REGION and ask all that trains there to save and leave; it is queued elsewhere."""
+    _said(session, session.client.regions.drain(region, message=message, grace_s=grace))
+
+
+@verb(example="broker regions waive us-east4 --yes")
+@click.argument("region", type=REGION)
+@click.option("--yes", is_flag=True, help="Do not ask.")
+def waive(session: Session, region: str, *, yes: bool) -> None:
+    """Let a broker that was restored from a backup go on without having seen REGION."""
+    ask(f"What started in {region} after the backup may then run twice. Go on?", is_sure=yes)
+    _said(session, session.client.regions.waive(region))
+
+
+def _said(session: Session, found: region_pb2.Region) -> None:
+    if session.is_json:
+        session.show_json(found)
+        return
+    said = f": {found.message}" if found.message else ""
+    session.say(f"{words.id_of(found.name)}: {words.enum_name(found, 'state')}{said}")
+
+
+for _one in (listing, show, cordon, uncordon, drain, waive):
+    regions.add_command(_one)

@@ -1,0 +1,196 @@
+"""``broker status``: where a run stands, why, since when, and what happens next.
+
+The rule: every line can be read without knowing how the broker or a cluster works. Read
+``lines_of`` first.
+"""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import click
+
+from broker.cli import words
+from broker.cli.arguments import RUN
+from broker.cli.session import Session
+from broker.cli.verbs import verb
+from broker.v1 import placement_pb2, run_pb2, why_pb2
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+LABEL_WIDTH = 10
+_ENDED = frozenset(
+    {
+        run_pb2.RUN_STATE_SUCCEEDED,
+        run_pb2.RUN_STATE_FAILED,
+        run_pb2.RUN_STATE_CANCELLED,
+        run_pb2.RUN_STATE_REJECTED,
+    }
+)
+Line = tuple[str, str]
+
+
+@verb(example="broker status digits")
+@click.argument("run", type=RUN, required=False)
+def status(session: Session, run: str | None) -> None:
+    """Say where RUN stands, why, since when, where it waits and what is ahead, and what is next.
+
+    Without RUN, each run of the team that has not ended is said in a few words.
+    """
+    if run is None:
+        _all(session)
+        return
+    found = session.client.runs.get(session.run_name(run))
+    if session.is_json:
+        session.show_json(found)
+        return
+    session.say(rendered(found, session.now_s))
+
+
+def _all(session: Session) -> None:
+    found = session.client.runs.find(session.team, query="state = ACTIVE")
+    if session.is_json:
+        session.show_json(found)
+        return
+    if not found.runs:
+        session.say(f"no run of team {session.team} is active; `broker ls` lists those that ended")
+    for run in found.runs:
+        session.say(f"{words.id_of(run.name)}: {headline(run, session.now_s)}")
+        session.say(f"  {run.why.message}{_next(run.why, session.now_s)}")
+
+
+def rendered(run: run_pb2.Run, now_s: float) -> str:
+    """Return the whole answer."""
+    head = f"{run.name}  {words.coloured(words.enum_name(run, 'state'))}"
+    return "\n".join([head, *_aligned(lines_of(run, now_s))])
+
+
+def headline(run: run_pb2.Run, now_s: float) -> str:
+    """Return the state, where, and how far it came, in a few words."""
+    parts = [words.enum_name(run, "state")]
+    if run.draining:
+        parts.append("(saving before it leaves)")
+    place = where_it_is(run)
+    if place:
+        parts.append(f"in {place}")
+    if run.HasField("progress"):
+        parts.append(f"at step {run.progress.step}")
+    parts.append(f"since {words.ago(run.why.since_time, now_s)}")
+    return " ".join(parts)
+
+
+def lines_of(run: run_pb2.Run, now_s: float) -> "Iterator[Line]":
+    """Yield each label with what is said under it."""
+    is_over = run.state in _ENDED
+    stage = words.enum_name(run, "state")
+    yield "stage", f"{stage}, saving before it leaves" if run.draining else stage
+    yield "why", f"{run.why.message} ({words.enum_name(run.why, 'reason')})"
+    yield "since", words.ago(run.why.since_time, now_s)
+    for placement in run.placements:
+        if placement.state != placement_pb2.PLACEMENT_STATE_ENDED:
+            yield "where", _standing(placement, now_s)
+    if not is_over:
+        yield "next", f"{run.why.next_action or 'nothing is left to do'}{_when(run.why, now_s)}"
+    yield from _training(run, now_s)
+    yield from _limits(run, is_over)
+    yield from _times(run, now_s, is_over)
+    for sentence in run.advice:
+        yield "advice", sentence
+
+
+def _aligned(lines: "Iterable[Line]") -> "Iterator[str]":
+    last = ""
+    for label, text in lines:
+        yield f"  {'' if label == last else label:<{LABEL_WIDTH}}{text}"
+        last = label
+
+
+def _standing(placement: placement_pb2.Placement, now_s: float) -> str:
+    place, why = placement.place, placement.why
+    here = (
+        f"{place.region}: {words.kind(placement, 'state')} for"
+        f" {words.span(now_s - words.wall_s(placement.state_time))},"
+        f" {words.counted(placement.gpus, 'GPU')} {words.kind(place)}"
+        f" at {words.dollars(placement.price_per_gpu_hour)} a GPU-hour"
+    )
+    said = [here]
+    if placement.state != placement_pb2.PLACEMENT_STATE_RUNNING:
+        said.append(f"{why.message or words.enum_name(why, 'reason')}{ahead(placement)}")
+    if placement.HasField("withdrawal"):
+        said.append(f"being taken out: {placement.withdrawal.message}")
+    if placement.cluster_uid and placement.HasField("stuck"):
+        said.append(f"to look at it: {placement.cluster_uid} in {place.cluster}/{place.queue}")
+    return "; ".join(said)
+
+
+def ahead(placement: placement_pb2.Placement) -> str:
+    """Return what is ahead of a placement, or how much of it has come."""
+    arrival = placement.arrival
+    said = []
+    if arrival.HasField("ahead"):
+        gpus = f" asking for {arrival.ahead_gpus} GPUs" if arrival.HasField("ahead_gpus") else ""
+        said.append(f"{words.counted(arrival.ahead, 'gang')} ahead{gpus}")
+    if arrival.HasField("nodes_here") and arrival.HasField("nodes_wanted"):
+        said.append(f"{arrival.nodes_here} of {arrival.nodes_wanted} machines are there")
+    return f" ({'; '.join(said)})" if said else ""
+
+
+def _when(why: why_pb2.Why, now_s: float) -> str:
+    if not why.next_action:
+        return ""
+    return f", {words.until(why.next_time, now_s)}" if why.HasField("next_time") else ""
+
+
+def _next(why: why_pb2.Why, now_s: float) -> str:
+    return f"; next: {why.next_action}{_when(why, now_s)}" if why.next_action else ""
+
+
+def _training(run: run_pb2.Run, now_s: float) -> "Iterator[Line]":
+    if run.HasField("progress"):
+        loss = f", loss {run.progress.loss:.4g}" if run.progress.HasField("loss") else ""
+        yield "step", f"{run.progress.step}{loss}, {words.ago(run.progress.time, now_s)}"
+    if run.HasField("last_checkpoint"):
+        saved = run.last_checkpoint
+        held = ", ".join(saved.regions) or saved.home
+        yield "saved", f"step {saved.step}, {words.ago(saved.write_time, now_s)}, in {held}"
+    elif run.HasField("progress"):
+        yield "saved", "nothing yet: a failure of the command would end the run"
+
+
+def _limits(run: run_pb2.Run, is_over: bool) -> "Iterator[Line]":
+    restarts = run.restarts
+    if not is_over:
+        user = f"{restarts.user_restarts_left} ({restarts.user_failures} used)"
+        lost = f"{restarts.infrastructure_losses_left} ({restarts.infrastructure_losses} used)"
+        yield "restarts", f"left after failures of the command: {user}; after lost machines: {lost}"
+    left = ""
+    if run.spending.HasField("budget_left"):
+        left = f", {words.dollars(run.spending.budget_left)} of the budget left"
+    yield "price", f"{words.dollars(run.spending.cost)} so far{left}"
+
+
+def _times(run: run_pb2.Run, now_s: float, is_over: bool) -> "Iterator[Line]":
+    owner = f" by {run.intent.owner}" if run.intent.owner else ""
+    yield "submitted", f"{words.ago(run.create_time, now_s)}{owner}"
+    if is_over:
+        took = words.wall_s(run.end_time) - words.wall_s(run.create_time)
+        yield (
+            "ended",
+            f"{words.ago(run.end_time, now_s)}, {words.span(took)} after it was submitted",
+        )
+    if run.HasField("time_to_useful_work"):
+        yield "first step", f"{words.span_of(run.time_to_useful_work)} after it was submitted"
+    if run.forked_from:
+        yield "forked", f"from {run.forked_from}"
+
+
+def where_it_is(run: run_pb2.Run) -> str:
+    """Return the regions where a run trains, or else where it waits."""
+    live = [p for p in run.placements if p.state != placement_pb2.PLACEMENT_STATE_ENDED]
+    running = [p for p in live if p.state == placement_pb2.PLACEMENT_STATE_RUNNING]
+    return ", ".join(dict.fromkeys(p.place.region for p in running or live))
+
+
+def has_ended(run: run_pb2.Run) -> bool:
+    """Whether a run is over."""
+    return run.state in _ENDED

@@ -1,0 +1,82 @@
+"""``broker submit``: pack the working directory, submit, and perhaps wait.
+
+Read ``submit`` first.
+"""
+
+from typing import Any
+
+import click
+
+from broker.cli import exits, following, words
+from broker.cli.options import intent_of, with_intent
+from broker.cli.places import show_estimate
+from broker.cli.session import Session
+from broker.cli.verbs import verb
+from broker.sdk.intent import IntentFile
+
+
+@verb(
+    example="""
+    broker submit intent.yaml --wait
+    broker submit --name digits --hardware 8xH100 --capacity spot -- python train.py
+    broker submit intent.yaml --max-wait 2h --validate-only
+    """
+)
+@click.option("--name", metavar="RUN", help="The run's id; otherwise the broker draws one.")
+@click.option("--workdir", type=click.Path(file_okay=False), default=".", help="What is packed.")
+@click.option("--no-workdir", is_flag=True, help="Pack nothing: the image holds all.")
+@click.option("--request-id", metavar="TEXT", help="Makes it repeatable.")
+@click.option("--wait", is_flag=True, help="Follow the run until it ends.")
+@click.option("--validate-only", is_flag=True, help="Only check, and say where it would go.")
+@with_intent
+def submit(
+    session: Session,
+    *,
+    name: str | None,
+    workdir: str,
+    no_workdir: bool,
+    request_id: str | None,
+    wait: bool,
+    validate_only: bool,
+    **said: Any,
+) -> int | None:
+    """Submit a run, from an intent FILE, from flags and a COMMAND after --, or from both.
+
+    The working directory goes with it: what git would keep, at most 256 MiB packed. Where a flag
+    and the file differ, the flag counts; none clears what the file says. The run's name is printed.
+    """
+    found = intent_of(said)
+    team = found.team or session.team
+    run_id = name or found.run_id
+    if validate_only:
+        answer = session.client.runs.validate(team, found.message, run_id=run_id)
+        show_estimate(session, answer.estimate, answer)
+        return None
+    if not no_workdir and not found.message.workload.bundle_digest:
+        _bring_bundle(session, found, team, workdir)
+    run = session.client.runs.submit(
+        team, found.message, run_id=run_id, request_id=request_id or ""
+    )
+    if wait:
+        session.note(f"submitted {run.name}")
+        return following.follow(session, run.name)
+    if session.is_json:
+        session.show_json(run)
+    else:
+        session.say(run.name)
+        session.note(f"follow it: broker watch {words.team_of(run.name)}/{words.id_of(run.name)}")
+    return exits.OK
+
+
+def _bring_bundle(session: Session, found: IntentFile, team: str, workdir: str) -> None:
+    from broker.sdk.bundle import pack
+    from broker.sdk.quantities import size_text
+
+    with pack(workdir) as bundle:
+        if not bundle.paths:
+            return
+        stored = session.client.runs.upload_bundle(team, bundle)
+        session.note(
+            f"packed {words.counted(len(bundle.paths), 'file')}, {size_text(bundle.size_bytes)}"
+        )
+        found.message.workload.bundle_digest = stored.digest

@@ -1,0 +1,166 @@
+"""What happened to a run, and what its time and money went to.
+
+Read ``timeline`` first.
+"""
+
+from datetime import datetime
+
+import click
+
+from broker.cli import words
+from broker.cli.arguments import RUN
+from broker.cli.session import Session
+from broker.cli.verbs import verb
+from broker.sdk.showing import seconds_of
+from broker.v1 import event_pb2, placement_pb2, run_pb2, run_service_pb2
+
+EVENTS_MAX = 100_000
+EVENTS = ("#", "TIME", "AFTER", "WHO", "WHAT", "WHERE", "SAID")
+PLACEMENTS = ("PLACEMENT", "WHERE", "GPUS", "WAITED", "NODES", "GATE", "TRAINED", "COST", "END")
+COSTS = ("RUN", "STATE", "GPU-HOURS", "COST", "BUDGET LEFT")
+_QUIET = frozenset({event_pb2.EVENT_TYPE_PROGRESSED, event_pb2.EVENT_TYPE_PLACEMENT_SEEN})
+
+
+@verb(
+    example="""
+    broker timeline digits
+    broker timeline digits --all --output json
+    """
+)
+@click.argument("run", type=RUN)
+@click.option("--all", "is_all", is_flag=True, help="Every step and sighting too.")
+@click.option("--limit", type=click.IntRange(1, EVENTS_MAX), default=1000, show_default=True)
+def timeline(session: Session, run: str, *, is_all: bool, limit: int) -> None:
+    """Say what happened to RUN, oldest first, and what each attempt to start it took and cost."""
+    found = session.client.runs.timeline(session.run_name(run), limit=limit)
+    if session.is_json:
+        session.show_json(found)
+        return
+    events = [event for event in found.events if is_all or event.type not in _QUIET]
+    if events:
+        began_s = words.wall_s(events[0].time)
+        session.say(words.table(EVENTS, [_event(event, began_s) for event in events]))
+    _show_spending(session, found)
+    hidden = len(found.events) - len(events)
+    if hidden:
+        session.note(f"{words.counted(hidden, 'event')} of steps and sightings left out: --all")
+    if found.next_page_token:
+        session.note(f"the first {limit} events; --limit shows more")
+
+
+def _event(event: event_pb2.Event, began_s: float) -> tuple[str, ...]:
+    at_s = words.wall_s(event.time)
+    state = ""
+    if event.run_state:
+        state = f"[{words.enum_name(event, 'run_state')}] "
+    elif event.placement_end:
+        state = f"[{words.enum_name(event, 'placement_end')}] "
+    return (
+        str(event.sequence),
+        f"{datetime.fromtimestamp(at_s).astimezone():%m-%d %H:%M:%S}",
+        f"+{words.span(at_s - began_s)}",
+        event.actor.name or words.kind(event.actor, "kind"),
+        words.enum_name(event, "type").lower().replace("_", " "),
+        words.where(event.place) if event.HasField("place") else "",
+        f"{state}{event.message}",
+    )
+
+
+def _show_spending(session: Session, found: run_service_pb2.GetTimelineResponse) -> None:
+    if found.placements:
+        session.say()
+        session.say(words.table(PLACEMENTS, [_placement(p) for p in found.placements]))
+    session.say()
+    if found.HasField("time_to_useful_work"):
+        session.say(f"time to useful work  {words.span_of(found.time_to_useful_work)}")
+    session.say(f"cost                 {words.dollars(found.cost)}")
+
+
+def _placement(spent: run_service_pb2.PlacementSpending) -> tuple[str, ...]:
+    phases = spent.phases
+    waited_s = seconds_of(phases.preparing) + seconds_of(phases.queued)
+    return (
+        words.id_of(spent.placement),
+        words.where(spent.place),
+        str(spent.gpus),
+        words.span(waited_s),
+        words.span_of(phases.provisioning),
+        words.span_of(phases.at_gate),
+        words.span_of(phases.running),
+        words.dollars(spent.cost),
+        words.kind(spent, "end") if spent.end else "-",
+    )
+
+
+@verb(
+    example="""
+    broker cost digits
+    broker cost --limit 100
+    """
+)
+@click.argument("run", type=RUN, required=False)
+@click.option("--limit", type=click.IntRange(1, 10_000), default=50, show_default=True)
+def cost(session: Session, run: str | None, *, limit: int) -> None:
+    """Say what RUN's time and money went to, or, without RUN, what the team's runs cost."""
+    if run is None:
+        _team_cost(session, limit)
+        return
+    name = session.run_name(run)
+    found = session.client.runs.timeline(name, limit=1)
+    whole = session.client.runs.get(name)
+    if session.is_json:
+        from broker.sdk.showing import as_json
+
+        said = as_json(found)
+        session.show_json(
+            {
+                "name": name,
+                "spending": as_json(whole.spending),
+                "placements": said["placements"],
+                "cost": said["cost"],
+            }
+        )
+        return
+    _show_spending(session, found)
+    _show_phases(session, whole)
+
+
+def _show_phases(session: Session, run: run_pb2.Run) -> None:
+    time = run.spending.gpu_time
+    session.say(f"GPU-hours paid       {_paid_hours(time):.2f}")
+    session.say(f"  of them trained    {seconds_of(time.running) / 3600:.2f}")
+    session.say(f"  stood at gates     {seconds_of(time.at_gate) / 3600:.2f}")
+    if run.spending.HasField("budget_left"):
+        session.say(f"budget left          {words.dollars(run.spending.budget_left)}")
+
+
+def _paid_hours(time: placement_pb2.PhaseDurations) -> float:
+    paid = seconds_of(time.provisioning) + seconds_of(time.at_gate) + seconds_of(time.running)
+    return paid / 3600
+
+
+def _team_cost(session: Session, limit: int) -> None:
+    found = session.client.runs.find(session.team, limit=limit)
+    team = session.client.teams.get(session.team)
+    if session.is_json:
+        from broker.sdk.showing import as_json
+
+        runs = [{"name": run.name, "spending": as_json(run.spending)} for run in found.runs]
+        session.show_json({"team": as_json(team), "runs": runs})
+        return
+    session.say(words.table(COSTS, [_run_cost(run) for run in found.runs]))
+    session.say()
+    session.say(f"team {session.team}: {words.dollars(team.standing.spent)} over all its runs")
+    if team.caps.HasField("budget"):
+        session.say(f"its budget is {words.dollars(team.caps.budget)}")
+
+
+def _run_cost(run: run_pb2.Run) -> tuple[str, ...]:
+    spending = run.spending
+    return (
+        words.id_of(run.name),
+        words.coloured(words.enum_name(run, "state")),
+        f"{_paid_hours(spending.gpu_time):.2f}",
+        words.dollars(spending.cost),
+        words.dollars(spending.budget_left) if spending.HasField("budget_left") else "-",
+    )
