@@ -37,6 +37,7 @@ __all__ = ["LOG_NAME", "Ledger", "MarkingClock", "open_ledger", "read_mark"]
 
 T = TypeVar("T")
 LOG_NAME = "broker.db"  # the log within brokerd's data directory
+MARK_AFTER_S = 30.0  # without a write; a downtime is known to that
 PAGE = 200  # events read at once while following a stream
 
 
@@ -170,17 +171,18 @@ class Ledger:
         """Write down the time while nothing else is written, so that a downtime is known."""
         await self._writer.upkeep(Committer.mark_time)
 
-    async def old_runs(self, before_s: float) -> tuple[str, ...]:
-        """Return runs that ended before a point of broker time, oldest first: one step's worth.
+    async def old_runs(self, before_s: float, skip: int = 0) -> tuple[str, ...]:
+        """Return runs that ended before a point of broker time, oldest first, at most 1,000.
 
-        What they left in stores is to be removed before they are retired.
+        ``skip`` passes over so many of the oldest, those that are kept. What the others left in
+        stores is to be removed before they are retired.
         """
-        return await self._reads.ask(lambda database: retention.old_runs(database, before_s))
+        return await self._reads.ask(lambda database: retention.old_runs(database, before_s, skip))
 
     async def retire(self, names: Sequence[str], actor: Actor) -> tuple[str, ...]:
-        """Remove ended runs from the log for good; return those that were.
+        """Remove ended runs from the log for good, one step's worth; return those that were.
 
-        Their team carries what they spent.
+        Their team carries what they spent. Ask again for the others.
         """
         retired = await self._writer.upkeep(
             lambda committer: retention.retire(committer, names, actor)
@@ -254,7 +256,7 @@ def open_ledger(
             feed.publish(committed.recorded)
 
         writer: Writer = (
-            ThreadedWriter(committer, publish, asyncio.get_running_loop())
+            ThreadedWriter(committer, publish, asyncio.get_running_loop(), idle_s=MARK_AFTER_S)
             if is_threaded
             else InlineWriter(committer, publish)
         )

@@ -21,6 +21,7 @@ from broker.store.picture import is_settled
 from broker.store.standing import DAYS_KEPT, day_of
 
 EVENTS_MAX = 20_000  # of one step: the writer's line waits for it, a fraction of a second
+RUNS_MAX = 1_000  # named at once
 PAGES_MAX = 2_000  # of free pages that one step gives back to the file system
 
 
@@ -32,32 +33,35 @@ class Retired:
     committed: Committed
 
 
-def old_runs(database: sqlite_utils.Database, before_s: float) -> tuple[str, ...]:
-    """Return the runs that settled before a point of broker time, oldest first: one step's worth.
+def old_runs(database: sqlite_utils.Database, before_s: float, skip: int) -> tuple[str, ...]:
+    """Return runs that settled before a point of broker time, oldest first, at most 1,000.
 
-    What they left in stores is to be removed first: afterwards nobody knows whose it was.
+    ``skip`` passes over so many of the oldest: those that somebody wants to keep. What the others
+    left in stores is to be removed first: afterwards nobody knows whose it was.
     """
     query = (
-        "select r.name, s.stream_version from runs r join snapshots s on s.stream = r.name"
-        " where r.is_settled = 1 and r.settled_s < ? order by r.settled_s limit 1000"
+        "select name from runs where is_settled = 1 and settled_s < ?"
+        " order by settled_s, name limit ? offset ?"
     )
-    names: list[str] = []
-    events = 0
-    for name, stream_version in database.conn.execute(query, (before_s,)):
-        events += stream_version
-        if names and events > EVENTS_MAX:
-            break
-        names.append(str(name))
-    return tuple(names)
+    rows = database.conn.execute(query, (before_s, RUNS_MAX, skip))
+    return tuple(str(name) for (name,) in rows)
 
 
 def retire(committer: Committer, names: Sequence[str], actor: Actor) -> Retired:
-    """Remove settled runs from the log; return which they were. Others of the names are left."""
-    runs = [
-        run
-        for name in names
-        if (run := committer.load_settled(name)) is not None and is_settled(run)
-    ]
+    """Remove settled runs from the log, one step's worth; return which they were.
+
+    What is not settled, or comes after the step's worth, is left.
+    """
+    runs: list[Run] = []
+    events = 0
+    for name in names:
+        run = committer.load_settled(name)
+        if run is None or not is_settled(run):
+            continue
+        events += run.stream_version
+        if runs and events > EVENTS_MAX:
+            break
+        runs.append(run)
     by_team: dict[str, list[Run]] = defaultdict(list)
     for run in runs:
         by_team[run.intent.team].append(run)

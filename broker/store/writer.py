@@ -6,6 +6,7 @@ Read ``ThreadedWriter`` first.
 """
 
 import asyncio
+import contextlib
 import queue
 import threading
 from collections.abc import Callable
@@ -13,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
 from broker.store.batch import Committed, Committer, Order, Result
-from broker.store.errors import LogBusyError, LogClosedError
+from broker.store.errors import LogBusyError, LogClosedError, LogUnwritableError
 
 T = TypeVar("T")
 BATCH_MAX = 256  # orders of one transaction: bounds what a failed commit takes with it
@@ -78,17 +79,24 @@ class _Work:
 
 
 class ThreadedWriter:
-    """Group commit on a thread of its own. Made and used on one event loop."""
+    """Group commit on a thread of its own. Made and used on one event loop.
+
+    Without an order for ``idle_s`` seconds it writes down the time, so that the next life knows
+    how long it was away.
+    """
 
     def __init__(
         self,
         committer: Committer,
         publish: Callable[[Committed], None],
         loop: asyncio.AbstractEventLoop,
+        *,
+        idle_s: float,
     ) -> None:
         self._committer = committer
         self._publish = publish
         self._loop = loop
+        self._idle_s = idle_s
         self._waiting: queue.SimpleQueue[_Job | _Work | None] = queue.SimpleQueue()
         self._is_closed = False
         self._thread = threading.Thread(target=self._write, name="log-writer", daemon=True)
@@ -123,7 +131,11 @@ class ThreadedWriter:
 
     def _write(self) -> None:
         while True:
-            first = self._waiting.get()
+            try:
+                first = self._waiting.get(timeout=self._idle_s)
+            except queue.Empty:
+                self._mark_time()
+                continue
             if isinstance(first, _Job):
                 jobs, first = self._gather(first)
                 self._do_jobs(jobs)
@@ -132,6 +144,11 @@ class ThreadedWriter:
                     self._do_work(first)
                 case None:
                     return
+
+    def _mark_time(self) -> None:
+        # A disk that refuses this will refuse the next order, and that one has a caller to tell.
+        with contextlib.suppress(LogUnwritableError):
+            self._committer.mark_time()
 
     def _gather(self, first: _Job) -> "tuple[list[_Job], _Work | _Job | None]":
         """Return the jobs that wait, and what stopped the gathering (a job when nothing did)."""

@@ -7,10 +7,13 @@ from dataclasses import replace
 from pathlib import Path
 from random import Random
 
+import pytest
+
 from broker.history.commands import CancelRun
 from broker.history.refusals import Refused
 from broker.history.regional import TeamState
 from broker.model.states import RunState
+from broker.store import retention
 from broker.store.ledger import Ledger
 from broker.store.listing import RunQuery
 from broker.store.rebuild import prove
@@ -54,6 +57,8 @@ async def test_old_runs_leave_and_what_is_left_adds_up_and_proves_itself(tmp_pat
 
         old = await ledger.old_runs(before_s=readings_elapsed(ledger, readings) - 20 * DAY_S)
         assert set(old) == there - stuck - {young}
+        all_but_two = await ledger.old_runs(readings_elapsed(ledger, readings) - 20 * DAY_S, skip=2)
+        assert all_but_two == old[2:]
         assert await ledger.retire([*old, waiting, "teams/vision/runs/nobody"], BROKER) == old
 
         assert await names_of(ledger) == there - set(old)
@@ -100,6 +105,25 @@ async def test_a_retired_run_in_the_cache_is_forgotten(tmp_path: Path) -> None:
             TeamState(id="vision", carried_runs=1, carried_usd=run.spent, stream_version=1),
         )
         assert await ledger.retire([name], BROKER) == ()
+
+
+async def test_a_step_is_bounded_and_the_next_one_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, readings = tmp_path / "broker.db", HandReadings()
+    monkeypatch.setattr(retention, "EVENTS_MAX", 5)  # each run has two
+    async with opened(path, readings) as ledger:
+        for serial in range(5):
+            name = await ledger.submit(submit_of(f"run-{serial}"), BROKER)
+            await ledger.handle(name, CancelRun(grace_s=0.0, message="enough"), BROKER)
+            readings.wait(1.0)
+        names = await ledger.old_runs(readings_elapsed(ledger, readings) + 1.0)
+        assert len(names) == 5
+        assert await ledger.retire(names, BROKER) == names[:2]
+        assert await ledger.retire(names, BROKER) == names[2:4]
+        assert await ledger.retire(names, BROKER) == names[4:]
+        assert await ledger.retire(names, BROKER) == ()
+    assert prove(path) == ()
 
 
 async def test_years_of_use_take_no_more_room_than_what_is_kept(tmp_path: Path) -> None:

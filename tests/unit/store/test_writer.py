@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -15,8 +16,10 @@ from broker.history.refusals import Refused
 from broker.store.batch import BrokenInvariantError, Committed, Order
 from broker.store.errors import LogBusyError, LogClosedError
 from broker.store.rebuild import prove
+from broker.store.recovery import read_mark
 from broker.store.writer import BATCH_MAX, WAITING_MAX, ThreadedWriter
 from tests.builders import BROKER
+from tests.fakes.readings import HandReadings
 from tests.unit.store.ledgers import committing, submit_of
 
 
@@ -30,7 +33,8 @@ async def writing(path: Path) -> AsyncIterator[tuple[ThreadedWriter, list[Commit
     """Open a writer, and keep what it publishes: one entry a transaction."""
     published: list[Committed] = []
     with committing(path) as (committer, _, _):
-        writer = ThreadedWriter(committer, published.append, asyncio.get_running_loop())
+        loop = asyncio.get_running_loop()
+        writer = ThreadedWriter(committer, published.append, loop, idle_s=60.0)
         try:
             yield writer, published
         finally:
@@ -109,6 +113,24 @@ async def test_who_waits_when_it_closes_is_answered_and_who_comes_later_is_told(
         assert all(isinstance(task.result(), tuple) for task in waiting)
         with pytest.raises(LogClosedError):
             await writer.submit(order_of("late"))
+
+
+async def test_the_time_is_written_down_when_nothing_else_is(tmp_path: Path) -> None:
+    path, readings = tmp_path / "broker.db", HandReadings()
+    with committing(path, readings) as (committer, _, _):
+        loop = asyncio.get_running_loop()
+        writer = ThreadedWriter(committer, lambda _: None, loop, idle_s=0.01)
+        await writer.submit(order_of("digits"))
+        readings.wait(1_000.0)
+        await asyncio.to_thread(wait_until_marked, path, 1_000.0)
+        await writer.close()
+
+
+def wait_until_marked(path: Path, elapsed_s: float) -> None:
+    until_s = time.monotonic() + 60.0
+    while (mark := read_mark(path)) is None or mark.elapsed_s < elapsed_s:
+        assert time.monotonic() < until_s, f"the mark is {mark}"
+        time.sleep(0.01)
 
 
 async def test_work_that_fails_is_its_callers(tmp_path: Path) -> None:
