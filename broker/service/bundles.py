@@ -5,9 +5,11 @@ written has another name and is removed at the next start. Read ``BundleFolder.r
 """
 
 import asyncio
+import functools
 import hashlib
 import os
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
+from io import BufferedWriter
 from pathlib import Path
 
 from broker.history.refusals import Code, Refused
@@ -62,7 +64,7 @@ class BundleFolder:
         part = self._folder / f"{digest}.{os.urandom(6).hex()}{_PART}"
         try:
             await self._write(part, digest, size_bytes, chunks)
-            await asyncio.to_thread(_publish, part, self.path(digest))
+            await _finished(lambda: _publish(part, self.path(digest)))
         except OSError as error:
             raise Refused(
                 reason=Reason.LOG_UNWRITABLE, message=f"the bundle cannot be written: {error}"
@@ -75,22 +77,40 @@ class BundleFolder:
         self, part: Path, digest: str, size_bytes: int, chunks: AsyncIterator[bytes]
     ) -> None:
         seen, total = hashlib.sha256(), 0
-        with await asyncio.to_thread(part.open, "xb") as file:
+        with _new_file(part) as file:
             async for chunk in chunks:
                 total += len(chunk)
                 if total > size_bytes:
                     raise invalid("chunk", f"more came than the {size_bytes} bytes announced")
                 seen.update(chunk)
-                await asyncio.to_thread(file.write, chunk)
+                await _finished(functools.partial(file.write, chunk))
             if total != size_bytes:
                 raise invalid("chunk", f"{total} bytes came of the {size_bytes} announced")
             if seen.hexdigest() != digest:
                 raise invalid("header.digest", "is not the sha256 of what came")
-            await asyncio.to_thread(_flush, file.fileno())
+            await _finished(lambda: _flush(file))
 
 
-def _flush(descriptor: int) -> None:
-    os.fsync(descriptor)
+async def _finished(work: Callable[[], object]) -> None:
+    """Do work on the disk in a thread, to its end: cancelled, it is waited for first.
+
+    A thread cannot be stopped, and what it still held open would outlive the upload.
+    """
+    done = asyncio.get_running_loop().run_in_executor(None, work)
+    try:
+        await asyncio.shield(done)
+    except asyncio.CancelledError:
+        await asyncio.wait([done])
+        raise
+
+
+def _new_file(path: Path) -> BufferedWriter:
+    return path.open("xb")
+
+
+def _flush(file: BufferedWriter) -> None:
+    file.flush()
+    os.fsync(file.fileno())
 
 
 def _publish(part: Path, final: Path) -> None:
