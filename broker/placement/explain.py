@@ -52,7 +52,7 @@ def explain(view: View, run: Run, now: Moment) -> Explanation:
     legs, group = waiting_legs(run), view.group_of(run.name)
     if legs:
         wait = say_leg(view, run, legs, now)
-    elif group is not None and group.line.first(1)[0][2] != run.name:
+    elif group is not None and group.line.head() != run.name:
         wait = say_turn(run, len(group.line) - 1, found.reserve_s, now)
     elif choice.offer is not None:
         wait = say_chosen(choice.offer, now)

@@ -35,6 +35,12 @@ class Line:
         if len(self._heap) > 64 and len(self._heap) > 4 * len(self._ranks):
             self._heap = sorted(self._ranks.values())
 
+    def head(self) -> str:
+        """Return the name that is first; there must be one."""
+        while self._ranks.get(self._heap[0][2]) != self._heap[0]:
+            heapq.heappop(self._heap)
+        return self._heap[0][2]
+
     def first(self, count: int) -> tuple[Rank, ...]:
         """Return the ``count`` first ranks; the line stays as it is."""
         taken: list[Rank] = []

@@ -27,12 +27,14 @@ PRIOR: dict[CapacityType, tuple[float, float]] = {
     CapacityType.FLEX: (3.0, 0.7),
 }
 EVIDENCE_WEIGHT = 4.0
+BURST_S = 60.0  # what a reclaim does to eight nodes within a minute is one observation, not eight
+SKEW_S = 1.0  # ages are told with the clusters' clocks: asked and refused may seem to change places
 
 _GOOD: dict[SignalKind, float] = {SignalKind.NODES_CAME: 1.0, SignalKind.STARTED: 1.0}
 _BAD: dict[SignalKind, float] = {
     SignalKind.STOCKOUT: 1.0,
     SignalKind.PARTIAL: 0.8,  # some came: the pool is not empty, but a gang needs all
-    SignalKind.PREEMPTED: 0.4,
+    SignalKind.PREEMPTED: 1.0,  # a pool that takes machines back has none to give
     SignalKind.NODE_LOST: 0.1,
     SignalKind.REFUSED: 0.5,
 }
@@ -63,13 +65,21 @@ def outlook(signals: Iterable[Signal], capacity_type: CapacityType, now_s: float
     outage_seen_s = 0.0
     admitted_gpus, oldest_s = 0, now_s
     takes_s: float | None = None
+    bursts: dict[SignalKind, float] = {}
     for signal in signals:
         age_s = max(0.0, now_s - signal.elapsed_s)
         weight = EVIDENCE_WEIGHT * 0.5 ** (age_s / HALF_LIFE_S)
+        began_s = bursts.get(signal.kind)
+        if began_s is not None and signal.elapsed_s - began_s < BURST_S:
+            weight = 0.0
+        else:
+            bursts[signal.kind] = signal.elapsed_s
         if signal.kind in _GOOD:
+            takes_s = signal.wait_s if signal.wait_s is not None else takes_s
+            if outage_began_s is not None and not _asked_after(signal, outage_seen_s):
+                continue  # the five of eight that came before the pool ran dry
             came += weight * _GOOD[signal.kind]
             outage_began_s = None
-            takes_s = signal.wait_s if signal.wait_s is not None else takes_s
         elif signal.kind in _BAD:
             failed += weight * _BAD[signal.kind]
             if signal.kind in _OUTAGE:
@@ -87,6 +97,12 @@ def outlook(signals: Iterable[Signal], capacity_type: CapacityType, now_s: float
         drain_gpus_per_s=admitted_gpus / span_s if admitted_gpus else None,
         takes_s=takes_s,
     )
+
+
+def _asked_after(signal: Signal, outage_seen_s: float) -> bool:
+    """Return whether nodes that came were asked for after the outage was last seen."""
+    asked_s = signal.elapsed_s - (signal.wait_s or 0.0)
+    return asked_s > outage_seen_s + SKEW_S
 
 
 def _outage_age(began_s: float | None, seen_s: float, now_s: float) -> float | None:

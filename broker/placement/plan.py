@@ -109,7 +109,7 @@ def _marked(view: View, names: list[str], draft: _Draft) -> list[Group]:
     marked: dict[Group, None] = {}
     for name in names:
         group = view.group_of(name)
-        if group is not None and group.line.first(1)[0][2] == name:
+        if group is not None and group.line.head() == name:
             marked[group] = None
     groups = list(marked | view.dirty)
     if len(groups) <= GROUPS_PER_TICK:

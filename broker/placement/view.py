@@ -233,7 +233,7 @@ class View:
         if not_before_s is not None:
             self.agenda.set(run.name, not_before_s)
         # Behind a head that found no place, an alike run would find none either.
-        if group.line.first(1)[0][2] == run.name:
+        if group.line.head() == run.name:
             self.dirty[group] = None
 
     def _open_group(self, demand: Demand) -> Group:

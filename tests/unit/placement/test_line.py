@@ -19,6 +19,8 @@ def test_a_line_is_its_members_in_order_of_rank(moves: list[tuple[str, int]]) ->
         else:
             members[name] = (0, float(age), name)
             line.add(members[name])
+    if members:
+        assert line.head() == min(members.values())[2]
     assert line.first(10) == tuple(sorted(members.values()))
     assert line.first(2) == tuple(sorted(members.values())[:2])
     assert (len(line), all(name in line for name in members)) == (len(members), True)
