@@ -1,0 +1,155 @@
+"""How an epoch stands by the start protocol, as the port's facts make it."""
+
+from dataclasses import replace
+
+import pytest
+
+from broker.history.commands import PayDebt
+from broker.loops.closing import explain, rank_ends, weigh
+from broker.loops.converger import _paid
+from broker.loops.sight import ClusterSight
+from broker.model.reasons import Reason
+from broker.model.run import CloseRule, RankEnd
+from regions.cluster import Cause, OwnerState, Stage
+from regions.launcher import rules
+from tests.builders import Story
+from tests.unit.loops.seeing import ended, epoch_seen, placement_seen, sight_of, silent
+
+
+def verdict(
+    story: Story, sight: ClusterSight, *, is_lost: bool = False, by: str | None = None
+) -> rules.Verdict:
+    return weigh(story.run, story.epoch, sight, is_lost=is_lost, go_on_by=by)
+
+
+def granted() -> Story:
+    return Story().accepted().placed().prepared().at_gate().granted()
+
+
+def test_a_granted_epoch_without_an_owner_is_let_be() -> None:
+    assert verdict(granted(), sight_of()) == rules.NotStarted()
+
+
+def test_a_stopped_epoch_without_an_owner_is_to_be_revoked() -> None:
+    assert verdict(granted().stopped(), sight_of()) == rules.TryRevoke()
+
+
+def test_an_epoch_whose_gang_left_its_gate_is_to_be_revoked() -> None:
+    story = granted()
+    seen = placement_seen(story.placement("alpha"), story.run, stage=Stage.ENDED)
+    assert verdict(story, sight_of([seen])) == rules.TryRevoke()
+
+
+@pytest.mark.parametrize("sight", [silent(), sight_of(is_store_readable=False)])
+def test_a_silent_store_is_never_read_as_an_absence(sight: ClusterSight) -> None:
+    assert isinstance(verdict(granted().stopped(), sight), rules.CannotSay)
+
+
+def test_a_revoked_epoch_is_closed() -> None:
+    story = granted().stopped()
+    epoch = epoch_seen(story.run, owner=OwnerState.REVOKED, nonces=())
+    assert verdict(story, sight_of((), [epoch])) == rules.Closed(
+        how=rules.How.REVOKED, is_owed=False
+    )
+
+
+def test_an_owner_once_seen_stays_seen_when_its_store_falls_silent() -> None:
+    story = Story().accepted().training().stopped()
+    assert isinstance(verdict(story, silent()), rules.StillOpen)
+
+
+def test_a_stopped_gang_is_fenced_and_closed_when_each_rank_has_ended() -> None:
+    story = Story().accepted().training().stopped()
+    running = epoch_seen(story.run)
+    assert isinstance(verdict(story, sight_of((), [running])), rules.WriteFence)
+    fenced = replace(running, is_fence_written=True)
+    assert isinstance(verdict(story, sight_of((), [fenced])), rules.StillOpen)
+    over = replace(fenced, ends=(ended(story.run, 0, None),), gone=frozenset({1}))
+    closed = rules.Closed(how=rules.How.FENCED, is_owed=False)
+    assert verdict(story, sight_of((), [over])) == closed
+
+
+def test_a_gang_that_its_cluster_has_ended_is_gone_rank_by_rank() -> None:
+    story = Story().accepted().training()
+    seen = placement_seen(
+        story.placement("alpha"), story.run, stage=Stage.ENDED, cause=Cause.NODE_PREEMPTED
+    )
+    closed = rules.Closed(how=rules.How.ENDED, is_owed=False)
+    assert verdict(story, sight_of([seen], [epoch_seen(story.run)])) == closed
+
+
+def test_the_last_look_of_a_cluster_that_fell_silent_proves_nothing_new() -> None:
+    story = Story().accepted().training()
+    alive = placement_seen(story.placement("alpha"), story.run, stage=Stage.STANDING)
+    sight = silent(sight_of([alive], [epoch_seen(story.run)]))
+    assert isinstance(verdict(story, sight), rules.StillOpen)
+
+
+def test_only_somebodys_word_closes_an_unreachable_epoch() -> None:
+    story = Story().accepted().training().stopped()
+    sight = silent(sight_of((), [epoch_seen(story.run)]))
+    assert isinstance(verdict(story, sight), rules.StillOpen)
+    assert verdict(story, sight, by="the policy") == rules.Closed(
+        how=rules.How.UNREACHABLE, is_owed=True
+    )
+
+
+def test_an_object_that_somebody_deleted_is_believed_gone_after_its_fence() -> None:
+    story = Story().accepted().training().stopped()
+    fenced = epoch_seen(story.run, is_fence_written=True)
+    assert isinstance(verdict(story, sight_of((), [fenced])), rules.StillOpen)
+    assert isinstance(verdict(story, sight_of((), [fenced]), is_lost=True), rules.Closed)
+
+
+def test_ends_are_told_rank_by_rank() -> None:
+    story = Story().accepted().training()
+    seen = epoch_seen(story.run, ends=(ended(story.run, 1, 7),))
+    assert rank_ends(story.epoch, seen, is_all_over=False) == (RankEnd(rank=1, exit_code=7),)
+    assert rank_ends(story.epoch, seen, is_all_over=True) == (
+        RankEnd(rank=0, exit_code=None, cause="seen gone"),
+        RankEnd(rank=1, exit_code=7),
+    )
+
+
+@pytest.mark.parametrize(
+    ("cause", "reason"),
+    [
+        (Cause.NODE_PREEMPTED, Reason.NODE_PREEMPTED),
+        (Cause.NODE_LOST, Reason.NODE_LOST),
+        (Cause.EVICTED, Reason.EVICTED),
+        (Cause.MEMBER_EXITED, None),
+        (Cause.NONE, None),
+    ],
+)
+def test_a_cluster_explains_an_end_or_leaves_it_to_the_exits(
+    cause: Cause, reason: Reason | None
+) -> None:
+    story = Story().accepted().training()
+    seen = placement_seen(story.placement("alpha"), story.run, stage=Stage.ENDED, cause=cause)
+    assert explain(epoch_seen(story.run), seen).cause is reason
+
+
+def test_a_listed_rank_that_left_its_gate_explains_the_end() -> None:
+    story = Story().accepted().training()
+    left = ended(story.run, 0, None, kind="LEFT_GATE", cause="bundle_bad")
+    assert explain(epoch_seen(story.run, ends=(left,)), None).cause is Reason.BUNDLE_DAMAGED
+
+
+@pytest.mark.parametrize(
+    ("owner", "is_fenced", "is_paid"),
+    [
+        (OwnerState.REVOKED, False, True),
+        (OwnerState.STARTED, True, True),
+        (OwnerState.STARTED, False, False),
+    ],
+)
+def test_a_debt_is_paid_by_its_fence_or_by_a_revocation(
+    owner: OwnerState, is_fenced: bool, is_paid: bool
+) -> None:
+    story = granted() if owner is OwnerState.REVOKED else Story().accepted().training()
+    seen = epoch_seen(story.run, owner=owner, is_fence_written=is_fenced)
+    story.closed(rule=CloseRule.UNREACHABLE, cause=Reason.CLUSTER_UNREACHABLE)
+    epoch, sight = story.run.epochs[-1], sight_of((), [seen])
+    verdicts = {epoch.id: weigh(story.run, epoch, sight, is_lost=False, go_on_by=None)}
+    paid = (PayDebt(epoch=epoch.id),) if is_paid else ()
+    assert _paid(story.run, verdicts, sight) == paid

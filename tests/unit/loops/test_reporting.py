@@ -1,0 +1,205 @@
+"""What an observation tells the log about a run."""
+
+import pytest
+
+from broker.history.commands import (
+    EndPlacement,
+    RecordDrainAck,
+    RecordProgress,
+    RecordRunning,
+    RecordStart,
+    ReportPlacement,
+    RequestDrain,
+)
+from broker.loops.reporting import PROGRESS_EVERY_S, reports
+from broker.loops.sight import ClusterSight
+from broker.model.reasons import Reason
+from broker.model.run import Run
+from broker.model.states import PlacementEnd, PlacementState
+from regions.cluster import Cause, MemberSeen, OwnerState, Stage
+from tests.builders import Story, make_moment
+from tests.unit.loops.seeing import (
+    CLUSTER,
+    NOW,
+    ended,
+    epoch_seen,
+    placement_seen,
+    report,
+    sight_of,
+    silent,
+)
+
+
+def told(run: Run, sight: ClusterSight) -> tuple[object, ...]:
+    return reports(run, CLUSTER, sight, NOW)
+
+
+@pytest.mark.parametrize(
+    ("stage", "cause", "state", "reason", "words"),
+    [
+        (Stage.QUEUED, Cause.WAITING_FOR_QUOTA, "QUEUED", "WAITING_FOR_QUOTA", "8 GPUs ahead"),
+        (Stage.QUEUED, Cause.NONE, "QUEUED", "WAITING_FOR_QUOTA", "waiting for quota in alpha"),
+        (Stage.QUEUED, Cause.QUOTA_NEVER_FITS, "QUEUED", "QUOTA_TOO_SMALL", "never take it"),
+        (Stage.QUEUED, Cause.QUEUE_STOPPED, "QUEUED", "QUEUE_STOPPED", "stopped by its operators"),
+        (Stage.QUEUED, Cause.WAITING_FOR_FLEX, "QUEUED", "WAITING_FOR_FLEX", "booked flex"),
+        (Stage.PROVISIONING, Cause.NODES_COMING, "PROVISIONING", "NODES_COMING", "0 of 2 machines"),
+        (Stage.PROVISIONING, Cause.STOCKOUT, "PROVISIONING", "STOCKOUT", "out of stock"),
+        (
+            Stage.PROVISIONING,
+            Cause.PARTIAL_ARRIVAL,
+            "PROVISIONING",
+            "PARTIAL_ARRIVAL",
+            "the rest are out of stock",
+        ),
+        (Stage.STANDING, Cause.NONE, "PROVISIONING", "PODS_STARTING", "0 of 2 processes"),
+        (Stage.STANDING, Cause.NODE_PREEMPTED, "PROVISIONING", "NODE_PREEMPTED", "taken back"),
+    ],
+)
+def test_each_cause_has_its_state_reason_and_words(
+    stage: Stage, cause: Cause, state: str, reason: str, words: str
+) -> None:
+    story = Story().accepted().placed().prepared()
+    seen = placement_seen(story.placement("alpha"), story.run, stage=stage, cause=cause)
+    (said,) = told(story.run, sight_of([seen]))
+    assert isinstance(said, ReportPlacement)
+    assert (said.state, said.reason) == (PlacementState(state), Reason(reason))
+    assert words in said.message
+
+
+def test_a_whole_gang_at_its_gate_is_told() -> None:
+    story = Story().accepted().placed().prepared()
+    seen = placement_seen(
+        story.placement("alpha"),
+        story.run,
+        stage=Stage.STANDING,
+        cause=Cause.NONE,
+        is_whole_at_gate=True,
+    )
+    (said,) = told(story.run, sight_of([seen]))
+    assert isinstance(said, ReportPlacement)
+    assert (said.state, said.reason) == (PlacementState.AT_GATE, Reason.AT_GATE)
+
+
+def test_what_the_log_says_already_is_not_told() -> None:
+    story = Story().accepted().placed().prepared()
+    seen = placement_seen(story.placement("alpha"), story.run)
+    sight = sight_of([seen])
+    story.do(*reports(story.run, CLUSTER, sight, NOW))
+    assert told(story.run, sight) == ()
+
+
+def test_a_placement_that_was_never_seen_is_not_missed() -> None:
+    story = Story().accepted().placed().prepared()
+    assert told(story.run, sight_of()) == ()
+
+
+def test_a_placement_that_was_seen_is_missed_in_a_whole_look_only() -> None:
+    story = Story().accepted().placed().prepared().reported()
+    (said,) = told(story.run, sight_of())
+    assert isinstance(said, EndPlacement)
+    assert said.end is PlacementEnd.LOST
+    assert told(story.run, sight_of(is_whole=False)) == ()
+    assert told(story.run, silent(sight_of())) == ()
+
+
+@pytest.mark.parametrize(
+    ("cause", "exit_code", "end", "reason"),
+    [
+        (Cause.NODE_PREEMPTED, None, PlacementEnd.PREEMPTED, Reason.NODE_PREEMPTED),
+        (Cause.EVICTED, None, PlacementEnd.PREEMPTED, Reason.EVICTED),
+        (Cause.NODE_LOST, None, PlacementEnd.LOST, Reason.NODE_LOST),
+        (Cause.REFUSED, None, PlacementEnd.FAILED, Reason.REFUSED_BY_CLUSTER),
+        (Cause.MEMBER_EXITED, 80, PlacementEnd.FAILED, Reason.GATE_TIMEOUT),
+        (Cause.MEMBER_EXITED, 84, PlacementEnd.FAILED, Reason.BUNDLE_DAMAGED),
+        (Cause.MEMBER_EXITED, 1, PlacementEnd.FAILED, Reason.GANG_NOT_WHOLE),
+    ],
+)
+def test_an_ended_placement_says_how(
+    cause: Cause, exit_code: int | None, end: PlacementEnd, reason: Reason
+) -> None:
+    story = Story().accepted().placed().prepared().reported()
+    member = MemberSeen(rank=0, member="m", is_alive=False, exit_code=exit_code, signal=None)
+    seen = placement_seen(
+        story.placement("alpha"), story.run, stage=Stage.ENDED, cause=cause, members=(member,)
+    )
+    (said,) = told(story.run, sight_of([seen]))
+    assert isinstance(said, EndPlacement)
+    assert (said.end, said.reason) == (end, reason)
+
+
+def test_a_placement_with_an_open_epoch_is_not_ended_by_its_cluster() -> None:
+    story = Story().accepted().training()
+    seen = placement_seen(
+        story.placement("alpha"), story.run, stage=Stage.ENDED, cause=Cause.NODE_PREEMPTED
+    )
+    assert told(story.run, sight_of([seen])) == ()
+    assert told(story.run, sight_of()) == ()
+
+
+def test_a_start_is_told_before_anything_of_its_placement() -> None:
+    story = Story().accepted().placed().prepared().at_gate().granted()
+    seen = placement_seen(story.placement("alpha"), story.run, stage=Stage.STANDING)
+    epoch = epoch_seen(story.run, reports=(report(0), report(1)))
+    assert told(story.run, sight_of([seen], [epoch])) == (
+        RecordStart(epoch=story.epoch.id, nonces=epoch.nonces),
+        RecordRunning(epoch=story.epoch.id),
+    )
+
+
+@pytest.mark.parametrize("owner", [OwnerState.ABSENT, OwnerState.REVOKED, OwnerState.UNREADABLE])
+def test_an_epoch_without_a_started_owner_tells_nothing(owner: OwnerState) -> None:
+    story = Story().accepted().placed().prepared().at_gate().granted()
+    epoch = epoch_seen(story.run, owner=owner, nonces=(), reports=(report(0, step=5),))
+    assert told(story.run, sight_of((), [epoch])) == ()
+
+
+def test_a_gang_runs_when_every_rank_has_said_so() -> None:
+    story = Story().accepted().placed().prepared().at_gate().granted().started()
+    one = epoch_seen(story.run, reports=(report(0),))
+    assert told(story.run, sight_of((), [one])) == ()
+    # A command that was over before it could report has run.
+    both = epoch_seen(story.run, reports=(report(0),), ends=(ended(story.run, 1),))
+    assert told(story.run, sight_of((), [both])) == (RecordRunning(epoch=story.epoch.id),)
+
+
+def test_progress_is_thinned_and_its_last_step_is_not_lost() -> None:
+    story = Story()
+    story.now = make_moment(NOW.elapsed_s)
+    story.accepted().training().trained(3)
+    soon = epoch_seen(story.run, reports=(report(0, step=4), report(1, step=5, loss=0.25)))
+    assert told(story.run, sight_of((), [soon])) == ()
+    over = epoch_seen(
+        story.run,
+        reports=soon.reports,
+        ends=(ended(story.run, 0), ended(story.run, 1)),
+    )
+    record = RecordProgress(epoch=story.epoch.id, step=5, loss=0.25)
+    assert told(story.run, sight_of((), [over])) == (record,)
+    later = make_moment(NOW.elapsed_s + PROGRESS_EVERY_S)
+    assert reports(story.run, CLUSTER, sight_of((), [soon]), later) == (record,)
+
+
+def test_a_drain_is_answered_when_each_rank_that_runs_has_answered() -> None:
+    story = Story().accepted().training()
+    story.do(RequestDrain(reason=Reason.REGION_DRAINING, message="drain", grace_s=60.0))
+    answer = report(0, is_drain_acked=True, drain_step=7)
+    one = epoch_seen(story.run, reports=(answer, report(1)))
+    assert told(story.run, sight_of((), [one])) == ()
+    both = epoch_seen(story.run, reports=(answer, report(1, is_drain_acked=True, drain_step=6)))
+    assert told(story.run, sight_of((), [both])) == (RecordDrainAck(epoch=story.epoch.id, step=6),)
+    gone = epoch_seen(story.run, reports=(answer,), gone=frozenset({1}))
+    assert told(story.run, sight_of((), [gone])) == (RecordDrainAck(epoch=story.epoch.id, step=7),)
+
+
+def test_a_store_that_is_silent_tells_nothing_of_its_epochs() -> None:
+    story = Story().accepted().training()
+    epoch = epoch_seen(story.run, reports=(report(0, step=5),))
+    assert told(story.run, sight_of((), [epoch], is_store_readable=False)) == ()
+
+
+def test_a_store_tells_of_its_epochs_behind_a_silent_cluster() -> None:
+    story = Story().accepted().training()
+    epoch = epoch_seen(story.run, reports=(report(0, step=5),))
+    store = sight_of((), [epoch]).observation
+    said = told(story.run, silent(store=store))
+    assert said == (RecordProgress(epoch=story.epoch.id, step=5, loss=None),)
