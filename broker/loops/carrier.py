@@ -232,7 +232,7 @@ class Carrier:
 
     def _wish(self, changed: frozenset[str], now: Moment) -> None:
         due = self._wish_again.due(now.elapsed_s, 256)
-        for name in {*(changed & self._roster.with_content), *due}:
+        for name in sorted({*(changed & self._roster.with_content), *due}):
             run = self._desk.log.run(name)
             holding = None if run is None else what_it_holds(run)
             if name not in due and holding == self._held.get(name):

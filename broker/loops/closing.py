@@ -109,10 +109,19 @@ def explain(seen: EpochSeen | None, placement: PlacementSeen | None) -> Explaine
             message = f"rank {end.rank}: {end.cause.replace('_', ' ')}"
             return Explained(cause=_GATE_CAUSES[end.cause], message=message)
     is_started = seen is not None and seen.owner is OwnerState.STARTED
+    if seen is not None and placement is not None and is_started and _is_recreated(seen, placement):
+        message = "its cluster killed its gang and made it again"
+        return Explained(cause=Reason.GANG_RECREATED, message=message)
     if placement is not None and placement.stage is Stage.ENDED and not is_started:
         # Its processes left the gate before it could start.
         return Explained(cause=Reason.GANG_NOT_WHOLE, message=placement.message[:SENTENCE_MAX])
     return Explained(cause=None, message="")
+
+
+def _is_recreated(seen: EpochSeen, placement: PlacementSeen) -> bool:
+    """Whether every listed process is gone without a word, and others stand in their place."""
+    is_gone = len(seen.gone) == len(seen.nonces)
+    return is_gone and any(member.is_alive for member in placement.members)
 
 
 def _owner(epoch: Epoch, seen: EpochSeen | None, sight: ClusterSight) -> Reading[rules.Owner]:

@@ -95,7 +95,8 @@ class Placer:
 
     def _take_in(self) -> set[str]:
         """Bring the view up to date; return the runs that changed or whose world did."""
-        streams = self.changes.take()
+        # In order, so that the same changes make the same plan.
+        streams = sorted(self.changes.take())
         names = {one for one in streams if "/runs/" in one}
         for stream in streams:
             kind, _, rest = stream.partition("/")
@@ -112,14 +113,14 @@ class Placer:
         self._take_in_runs(streams)
         return names
 
-    def _take_in_runs(self, streams: frozenset[str]) -> None:
+    def _take_in_runs(self, streams: list[str]) -> None:
         teams = {stream.split("/")[1] for stream in streams if stream.startswith("teams/")}
         for stream in streams:
             run = self._desk.log.run(stream) if "/runs/" in stream else None
             if run is not None:
                 self._view.apply_run(run)
         # The minutes of a team with such a cap run on by themselves.
-        for team in teams | self._capped:
+        for team in sorted(teams | self._capped):
             standing = self._desk.log.standing(team)
             self._view.apply_team(team, standing)
             if standing.caps.gate_gpu_minutes_per_day is None:

@@ -183,7 +183,12 @@ class Stage:
 async def make_stage(*regions: str) -> AsyncIterator[Stage]:
     """Start one embedded cluster in each region; leave nothing behind."""
     root = Path(tempfile.mkdtemp(prefix="fleet-"))
-    stage = Stage(root, {region: make_world(region, root, make_flavor()) for region in regions})
+    # Each region is a little dearer than the one before, so that a test knows the first choice.
+    worlds = {
+        region: make_world(region, root, make_flavor(price_per_gpu_hour=Decimal(2) + index))
+        for index, region in enumerate(regions)
+    }
+    stage = Stage(root, worlds)
     clusters = stage.connect(incarnation=1)
     processes = []
     try:
@@ -255,7 +260,9 @@ async def begin(ledger: Ledger, stage: Stage) -> None:
     """Begin a log's first life, with policies that are quick to judge."""
     ops = Actor(kind=ActorKind.OPS, name="test")
     await ledger.handle("broker", BeginIncarnation(incarnation=1, is_restored=False), ops)
-    policy = RegionPolicy(patience=Patience(verdict_s=3.0, capacity_s=2.0), fence_grace_s=2.0)
+    policy = RegionPolicy(
+        patience=Patience(verdict_s=3.0, capacity_s=2.0, partial_s=1.0), fence_grace_s=2.0
+    )
     for region in stage.worlds:
         command = SetPolicy(policy=policy, expected_generation=1)
         await ledger.handle(f"regions/{region}", command, ops)

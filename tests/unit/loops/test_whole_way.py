@@ -7,6 +7,7 @@ from broker.history.events import (
     DrainAcknowledged,
     EpochAdopted,
     Granted,
+    PlacementStuck,
     Requeued,
 )
 from broker.loops.desk import NewerIncarnationError
@@ -83,11 +84,54 @@ async def test_a_command_that_fails_before_its_first_checkpoint_ends_the_run() -
     assert "exit code 7" in run.why.message
 
 
+async def test_a_gang_that_comes_in_part_is_left_for_one_that_comes_whole() -> None:
+    async with make_fleet("alpha", "beta") as fleet:
+        await fleet.clusters["alpha-1"].inject(faults.Partial(flavor=FLAVOR, nodes=1))
+        name = await fleet.submit("digits")
+        run = await fleet.until(name, lambda run: run.is_ended and not run.live_placements)
+        events = await fleet.events(name)
+    assert run.state is RunState.SUCCEEDED
+    first, second = run.placements.values()
+    assert [leg.site.region for leg in (first, second)] == ["alpha", "beta"]
+    assert any(isinstance(e, PlacementStuck) and e.placement == first.id for e in events)
+    assert (first.end, second.end) == (PlacementEnd.WITHDRAWN, PlacementEnd.SUCCEEDED)
+    assert [epoch.placement for epoch in run.epochs] == [second.id]
+
+
+async def test_a_run_does_not_notice_that_its_broker_was_away() -> None:
+    async with make_stage("alpha") as stage:
+        data = stage.root / "data"
+        async with brokered(stage, data) as fleet:
+            name = await fleet.submit("digits", steps=40, pause_s=0.1)
+            before = await fleet.until(name, lambda run: run.state is RunState.RUNNING)
+        async with brokered(stage, data) as fleet:
+            run = await fleet.until(name, lambda run: run.is_ended)
+    assert run.state is RunState.SUCCEEDED
+    assert [epoch.id for epoch in run.epochs] == [epoch.id for epoch in before.epochs]
+
+
+async def test_a_gang_that_is_made_again_by_its_cluster_does_not_train_twice() -> None:
+    async with make_fleet("alpha", "beta") as fleet:
+        name = await fleet.submit("digits", steps=60, pause_s=0.1)
+        run = await fleet.until(name, lambda run: any(len(c.regions) == 2 for c in run.checkpoints))
+        epoch = run.open_epoch
+        assert epoch is not None
+        recreate = faults.Recreate(placement=epoch.placement)
+        await fleet.clusters[epoch.cluster].inject(recreate)
+        run = await fleet.until(name, lambda run: run.is_ended and not run.live_placements)
+    assert run.state is RunState.SUCCEEDED
+    first, second = run.epochs
+    assert first.placement != second.placement
+    assert run.placements[first.placement].failure is not FailureClass.USER
+    assert second.resume_from is not None
+    assert second.resume_from.epoch == first.id
+
+
 async def test_a_restored_backup_takes_over_what_it_did_not_know() -> None:
     async with make_stage("alpha", "beta") as stage:
         backup, data = stage.root / "backup", stage.root / "data"
         async with brokered(stage, data) as fleet:
-            name = await fleet.submit("digits", steps=100, pause_s=0.1)
+            name = await fleet.submit("digits", steps=80, pause_s=0.1)
             run = await fleet.until(
                 name, lambda run: any(len(c.regions) == 2 for c in run.checkpoints)
             )
