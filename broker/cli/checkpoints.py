@@ -54,7 +54,7 @@ def _replica(one: checkpoint_pb2.Replica) -> tuple[str, ...]:
     )
 
 
-@click.group(cls=Family, default="list", name="checkpoints")
+@click.group(cls=Family, default="list", name="checkpoints", example="broker checkpoints digits")
 def checkpoints() -> None:
     """List, mark, pin, label and fetch checkpoints: broker checkpoints RUN lists them."""
 

@@ -18,8 +18,10 @@ from broker.v1 import event_pb2, run_pb2
 if TYPE_CHECKING:
     from rich.status import Status
 
-# What a person who watches a run need not see: the state events say the same.
-_QUIET = frozenset({event_pb2.EVENT_TYPE_PROGRESSED})
+# What a person need not see: the explained wait says the same as the sighting, and on a terminal
+# the live line says the same as the logged step.
+_QUIET = frozenset({event_pb2.EVENT_TYPE_PLACEMENT_SEEN})
+_QUIET_LIVE = _QUIET | {event_pb2.EVENT_TYPE_PROGRESSED}
 
 
 def follow(session: Session, name: str, *, after_sequence: int = 0) -> int:
@@ -51,7 +53,7 @@ def _tell_json(session: Session, update: event_pb2.Event | run_pb2.Progress, key
 
 def _tell_lines(session: Session, watch: Watch, say: Callable[[str], None]) -> None:
     for update in session.patient_client.follow(watch):
-        if isinstance(update, event_pb2.Event):
+        if isinstance(update, event_pb2.Event) and update.type not in _QUIET:
             say(event_line(update))
 
 
@@ -64,7 +66,7 @@ def _tell_live(session: Session, watch: Watch) -> None:
         for update in session.patient_client.follow(watch):
             if isinstance(update, run_pb2.Progress):
                 live.update(progress_line(update))
-            elif update.type not in _QUIET:
+            elif update.type not in _QUIET_LIVE:
                 _write_above(live, event_line(update))
                 live.update(_waiting_line(update))
 

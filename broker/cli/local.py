@@ -11,7 +11,7 @@ from broker.cli.verbs import Family, verb
 from broker.v1 import local_service_pb2 as ls
 
 
-@click.group(cls=Family, name="local")
+@click.group(cls=Family, name="local", example="broker local outage us-east4 --for 30s")
 def local() -> None:
     """Make embedded regions misbehave. A fault lasts until it is restored, but for preempt."""
 

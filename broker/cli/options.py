@@ -101,7 +101,7 @@ def with_terms(function: F) -> F:
 
 
 def with_intent(function: F) -> F:
-    """Give a verb the flags of a whole intent, and the file's name as an argument."""
+    """Give a ``VerbWithCommand`` the flags of a whole intent, and the file's name."""
     workload = (
         click.option("--hardware", multiple=True, metavar="SHAPE", help="8xH100, or 2x8xH100."),
         click.option("--image", metavar="IMAGE", help="Embedded clusters need none."),
@@ -112,7 +112,6 @@ def with_intent(function: F) -> F:
     function = with_terms(function)
     for option in reversed(workload):
         function = option(function)
-    function = click.argument("command", nargs=-1, type=click.UNPROCESSED)(function)
     return click.argument("file", type=click.Path(dir_okay=False), required=False)(function)
 
 
@@ -133,11 +132,20 @@ def intent_of(said: dict[str, Any]) -> IntentFile:
     for key, value in pairs(said["label"], "--label").items():
         found.message.labels[key] = value
     put_terms(found.message.terms, said)
-    if not found.message.workload.command:
+    _check_whole(found.message)
+    return found
+
+
+def _check_whole(intent: intent_pb2.Intent) -> None:
+    """Say what is missing before anything is packed; the broker judges the rest."""
+    if not intent.workload.command:
         raise IntentError(
             "workload.command", "is missing: name an intent file, or the command after --"
         )
-    return found
+    if not intent.workload.hardware:
+        raise IntentError("workload.hardware", "is missing; such as --hardware 8xH100")
+    if not intent.terms.capacity_types:
+        raise IntentError("terms.capacity_types", "is missing; such as --capacity spot")
 
 
 def _put_workload(workload: intent_pb2.Workload, said: dict[str, Any]) -> None:

@@ -15,7 +15,7 @@ from broker.cli import words
 from broker.cli.arguments import RUN
 from broker.cli.options import intent_of, with_intent
 from broker.cli.session import Session
-from broker.cli.verbs import verb
+from broker.cli.verbs import VerbWithCommand, verb
 from broker.sdk.errors import Invalid
 from broker.sdk.showing import as_json, dollars_of, seconds_of
 from broker.v1 import intent_pb2, offer_pb2
@@ -44,10 +44,11 @@ def explain(session: Session, run: str) -> None:
 
 
 @verb(
+    kind=VerbWithCommand,
     example="""
     broker estimate intent.yaml
     broker estimate --hardware 8xH100 --capacity spot --capacity flex -- python train.py
-    """
+    """,
 )
 @with_intent
 def estimate(session: Session, **said: Any) -> None:
@@ -120,7 +121,7 @@ class Variant:
     intent: intent_pb2.Intent
 
 
-@verb(example="broker simulate intent.yaml")
+@verb(kind=VerbWithCommand, example="broker simulate intent.yaml")
 @with_intent
 def simulate(session: Session, **said: Any) -> None:
     """Compare what other terms would bring under the present capacity. Nothing is submitted.

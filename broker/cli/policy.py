@@ -17,7 +17,7 @@ from broker.sdk.showing import as_yaml
 from broker.v1 import region_pb2
 
 
-@click.group(cls=Family, name="policy")
+@click.group(cls=Family, name="policy", example="broker policy edit us-east4")
 def policy() -> None:
     """Read and set what a region allows: capacity types, price caps, patience, hedging, copies."""
 

@@ -16,7 +16,7 @@ REGIONS = ("REGION", "STATE", "CLUSTERS", "GPUS IN USE", "FREE NODES", "WAITING"
 FLAVORS = ("FLAVOR", "TYPE", "MACHINE", "$/GPU-HOUR", "QUOTA", "FREE", "COMING", "WAITING", "ZONES")
 
 
-@click.group(cls=Family, default="list", name="regions")
+@click.group(cls=Family, default="list", name="regions", example="broker regions")
 def regions() -> None:
     """See, cordon and drain regions. Without a verb they are listed."""
 

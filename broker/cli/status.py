@@ -18,7 +18,7 @@ from broker.v1 import placement_pb2, run_pb2, why_pb2
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-LABEL_WIDTH = 10
+LABEL_WIDTH = 12
 _ENDED = frozenset(
     {
         run_pb2.RUN_STATE_SUCCEEDED,
@@ -90,7 +90,10 @@ def lines_of(run: run_pb2.Run, now_s: float) -> "Iterator[Line]":
         if placement.state != placement_pb2.PLACEMENT_STATE_ENDED:
             yield "where", _standing(placement, now_s)
     if not is_over:
-        yield "next", f"{run.why.next_action or 'nothing is left to do'}{_when(run.why, now_s)}"
+        idle = (
+            "nothing: it trains until its command ends" if run.HasField("progress") else "nothing"
+        )
+        yield "next", f"{run.why.next_action or idle}{_when(run.why, now_s)}"
     yield from _training(run, now_s)
     yield from _limits(run, is_over)
     yield from _times(run, now_s, is_over)

@@ -11,16 +11,17 @@ from broker.cli import exits, following, words
 from broker.cli.options import intent_of, with_intent
 from broker.cli.places import show_estimate
 from broker.cli.session import Session
-from broker.cli.verbs import verb
+from broker.cli.verbs import VerbWithCommand, verb
 from broker.sdk.intent import IntentFile
 
 
 @verb(
+    kind=VerbWithCommand,
     example="""
     broker submit intent.yaml --wait
     broker submit --name digits --hardware 8xH100 --capacity spot -- python train.py
     broker submit intent.yaml --max-wait 2h --validate-only
-    """
+    """,
 )
 @click.option("--name", metavar="RUN", help="The run's id; otherwise the broker draws one.")
 @click.option("--workdir", type=click.Path(file_okay=False), default=".", help="What is packed.")

@@ -16,7 +16,9 @@ TEAMS = ("TEAM", "GPUS RUNNING", "AT GATES", "GATE MINUTES TODAY", "SPENT")
 NONE = "none"
 
 
-@click.group(cls=Family, default="list", name="team")
+@click.group(
+    cls=Family, default="list", name="team", example="broker team caps vision --running-gpus 64"
+)
 def team() -> None:
     """See teams and set their caps. Without a verb those with caps are listed."""
 

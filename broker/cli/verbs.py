@@ -57,6 +57,7 @@ OUTPUT = click.Option(
     help="For people, or for programs.",
 )
 HELP = ["--help", "-h"]
+SHORT_HELP = 100  # characters
 SETTINGS: dict[str, Any] = {"help_option_names": HELP, "max_content_width": 100}
 
 
@@ -94,16 +95,32 @@ class Verb(click.Command):
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the example."""
-        with formatter.section("Example"):
-            for line in self.example.strip().splitlines():
-                formatter.write(f"{'':>{formatter.current_indent}}{line.strip()}\n")
+        _write_example(formatter, self.example)
 
 
-def verb(*, example: str, name: str | None = None) -> Callable[[Callable[..., Any]], Verb]:
+class VerbWithCommand(Verb):
+    """A verb that takes the user's own command, all of it, after ``--``."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Take what stands after ``--`` as it is."""
+        at = args.index("--") if "--" in args else len(args)
+        command = tuple(args[at + 1 :])
+        rest = super().parse_args(ctx, args[:at])
+        ctx.params["command"] = command
+        return rest
+
+    def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
+        """Show that the command comes last."""
+        return [*super().collect_usage_pieces(ctx), "[-- COMMAND...]"]
+
+
+def verb(
+    *, example: str, name: str | None = None, kind: type[Verb] = Verb
+) -> Callable[[Callable[..., Any]], Verb]:
     """Make a verb of a function whose first parameter is the session."""
 
     def make(function: Callable[..., Any]) -> Verb:
-        command = click.command(name, cls=Verb, example=example)(click.pass_obj(function))
+        command = click.command(name, cls=kind, example=example)(click.pass_obj(function))
         assert isinstance(command, Verb)
         return command
 
@@ -113,8 +130,9 @@ def verb(*, example: str, name: str | None = None) -> Callable[[Callable[..., An
 class Family(click.Group):
     """Verbs about one thing. Without one of them, ``default`` is meant."""
 
-    def __init__(self, *args: Any, default: str = "", **kwargs: Any) -> None:
+    def __init__(self, *args: Any, example: str, default: str = "", **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
+        self.example = example
         self.invoke_without_command = bool(default)
         self.default = default
         self.params = [*self.params, SERVER, TEAM, OUTPUT]
@@ -136,6 +154,23 @@ class Family(click.Group):
                 root.params[name] = ctx.params[name]
         ctx.params = {}
         return super().invoke(ctx)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """List the verbs with their whole first sentences."""
+        with formatter.section("Commands"):
+            formatter.write_dl(
+                [(name, one.get_short_help_str(SHORT_HELP)) for name, one in self.commands.items()]
+            )
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the example."""
+        _write_example(formatter, self.example)
+
+
+def _write_example(formatter: click.HelpFormatter, example: str) -> None:
+    with formatter.section("Example"):
+        for line in example.strip().splitlines():
+            formatter.write(f"{'':>{formatter.current_indent}}{line.strip()}\n")
 
 
 class Broker(click.Group):

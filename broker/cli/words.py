@@ -118,6 +118,8 @@ def dollars(money: Any) -> str:
 
 def where(place: Any) -> str:
     """Return a place in words: ``us-east4 (spot)``."""
+    if not place.capacity_type:
+        return str(place.region)
     return f"{place.region} ({kind(place)})"
 
 

@@ -15,7 +15,8 @@
       Damaged                   what is stored does not match its checksums
       ServerFault               a fault of the server
 
-Each error carries the ``reason`` that ``errors.proto`` declares. Read ``error_of`` first.
+Each error carries the ``reason`` that ``errors.proto`` declares, or, when nobody answered to give
+one, UNREACHABLE or DEADLINE_EXCEEDED. Read ``error_of`` first.
 """
 
 from collections.abc import Iterable
@@ -147,9 +148,10 @@ def error_of(error: grpc.RpcError, server: str) -> BrokerError:
         reason, violations = _read(details)
         return kind(said, reason=reason, violations=violations)
     if kind is Unreachable:
-        return Unreachable(f"no broker answers at {server}")
+        return Unreachable(f"no broker answers at {server}", reason="UNREACHABLE")
     if kind is TooLate:
-        return TooLate(f"the broker at {server} gave no answer in time")
+        sentence = f"the broker at {server} gave no answer in time"
+        return TooLate(sentence, reason="DEADLINE_EXCEEDED")
     if code is grpc.StatusCode.UNIMPLEMENTED:
         return ServerFault(f"the broker at {server} is older than this client: {said}")
     return kind(said or f"the broker at {server} failed: {code.name}")

@@ -30,8 +30,7 @@ def parse(data: bytes, source: str) -> Tree:
     except UnicodeDecodeError as error:
         raise IntentError(source, "is not UTF-8 text") from error
     except yaml.MarkedYAMLError as error:
-        line = f"line {error.problem_mark.line + 1}: " if error.problem_mark else ""
-        raise IntentError(source, f"{line}is not YAML: {error.problem}") from error
+        raise IntentError(source, _in_words(error, text)) from error
     except yaml.YAMLError as error:
         raise IntentError(source, f"is not YAML: {error}") from error
     except RecursionError as error:
@@ -70,6 +69,16 @@ class _Unfolding:
                 raise IntentError(self._source, f"line {line}: {key.value[:60]!r} is there twice")
             found[key.value] = self.tree(value, depth + 1)
         return found
+
+
+def _in_words(error: Any, text: str) -> str:
+    mark = error.problem_mark
+    if mark is None:
+        return f"is not YAML: {error.problem}"
+    lines = text.splitlines()
+    has_variable = mark.line < len(lines) and "${" in lines[mark.line]
+    hint = "; within { } or [ ] a ${VAR} needs quotes" if has_variable else ""
+    return f"line {mark.line + 1}: is not YAML: {error.problem}{hint}"
 
 
 def _text(node: Any) -> str:
