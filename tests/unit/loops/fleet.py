@@ -71,10 +71,33 @@ with training.Job.from_env() as job:
 """
 
 
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """The clusters that brokers come and go over, by region."""
+
+    root: Path
+    worlds: dict[str, WorldConfig]
+
+    def connect(self, incarnation: int) -> dict[str, LocalCluster]:
+        """Return the port to each cluster, as one life of a broker holds it."""
+        return {
+            world.cluster: LocalCluster(
+                cluster=world.cluster,
+                region=region,
+                socket=socket_of(self.root / region),
+                store=Path(world.store),
+                incarnation=incarnation,
+                deadlines=Deadlines(call_s=5.0, store_s=10.0, gate_fresh_s=4.0),
+            )
+            for region, world in self.worlds.items()
+        }
+
+
 @dataclass(slots=True)
 class Fleet:
     """One broker over its clusters, and what a test asks of them."""
 
+    stage: Stage
     data: Path
     ledger: Ledger
     agents: Agents
@@ -149,34 +172,29 @@ class Fleet:
             for one in await self.ledger.read(name, 0, 1_000)
         ]
 
+    async def allow_replacement(self, region: str, after_s: float) -> None:
+        """Say that gangs in a region may be replaced when it cannot be reached."""
+        state = self.ledger.region(region)
+        policy = replace(state.policy, replace_unreachable_after_s=after_s)
+        command = SetPolicy(policy=policy, expected_generation=state.generation)
+        await self.ledger.handle(f"regions/{region}", command, USER)
+
+    async def hide_store(self, region: str) -> None:
+        """Take a region's store away, as a dead disk does."""
+        root = Path(self.stage.worlds[region].store)
+        await asyncio.to_thread(root.rename, root.with_name("away"))
+
+    async def show_store(self, region: str) -> None:
+        """Bring a region's store back."""
+        root = Path(self.stage.worlds[region].store)
+        await asyncio.to_thread(root.with_name("away").rename, root)
+
     async def preempt(self, run: Run, notice_s: float) -> None:
         """Take the machines of a run's open epoch."""
         epoch = run.open_epoch
         assert epoch is not None
         fault = faults.Preempt(placement=epoch.placement, notice_s=notice_s)
         await self.clusters[epoch.cluster].inject(fault)
-
-
-@dataclass(frozen=True, slots=True)
-class Stage:
-    """The clusters that brokers come and go over, by region."""
-
-    root: Path
-    worlds: dict[str, WorldConfig]
-
-    def connect(self, incarnation: int) -> dict[str, LocalCluster]:
-        """Return the port to each cluster, as one life of a broker holds it."""
-        return {
-            world.cluster: LocalCluster(
-                cluster=world.cluster,
-                region=region,
-                socket=socket_of(self.root / region),
-                store=Path(world.store),
-                incarnation=incarnation,
-                deadlines=Deadlines(call_s=5.0, store_s=10.0, gate_fresh_s=4.0),
-            )
-            for region, world in self.worlds.items()
-        }
 
 
 @asynccontextmanager
@@ -251,7 +269,9 @@ async def brokered(stage: Stage, data: Path) -> AsyncIterator[Fleet]:
         )
         async with Supervisor(lambda name: None) as supervisor:
             keep_all(agents, supervisor, clock, Pace(look_s=0.1, converge_s=0.5, place_s=0.5))
-            yield Fleet(data=data, ledger=ledger, agents=agents, clusters=clusters, ids=ids)
+            yield Fleet(
+                stage=stage, data=data, ledger=ledger, agents=agents, clusters=clusters, ids=ids
+            )
             supervisor.stop()
         await ledger.close()
 

@@ -12,6 +12,7 @@ from broker.history.events import (
 )
 from broker.loops.desk import NewerIncarnationError
 from broker.model.reasons import FailureClass, Reason
+from broker.model.run import CloseRule
 from broker.model.states import EpochState, PlacementEnd, RunState
 from broker.runtime.clock import MachineReadings, SystemClock
 from broker.store.backup import back_up, restore
@@ -125,6 +126,35 @@ async def test_a_gang_that_is_made_again_by_its_cluster_does_not_train_twice() -
     assert run.placements[first.placement].failure is not FailureClass.USER
     assert second.resume_from is not None
     assert second.resume_from.epoch == first.id
+
+
+async def test_a_run_goes_on_without_a_region_that_cannot_be_reached_and_pays_its_fence() -> None:
+    async with make_fleet("alpha", "beta") as fleet:
+        name = await fleet.submit("digits", steps=400, pause_s=0.1)
+        run = await fleet.until(name, lambda run: any(len(c.regions) == 2 for c in run.checkpoints))
+        first = run.open_epoch
+        assert first is not None
+        await fleet.allow_replacement(first.region, after_s=1.0)
+        await fleet.hide_store(first.region)
+        await fleet.until(
+            name, lambda run: len(run.epochs) == 2 and run.epochs[1].started_s is not None
+        )
+        await fleet.show_store(first.region)
+        run = await fleet.until(name, lambda run: not run.epochs[0].is_owed)
+        run = await fleet.until(name, lambda run: not run.placements[first.placement].is_live)
+        await fleet.cancel(name)
+        run = await fleet.until(name, lambda run: run.is_ended and not run.live_placements)
+        warned = {warning.reason for warning in run.warnings}
+        # The zombie heard the fence, whatever became of its object.
+        sight = fleet.agents.sight.cluster(first.cluster)
+        seen = sight.epoch(run, run.epochs[0])
+    assert run.epochs[0].close_rule is CloseRule.UNREACHABLE
+    assert run.epochs[1].region != first.region
+    assert run.epochs[1].resume_from is not None
+    assert Reason.ZOMBIE_POSSIBLE in warned
+    assert seen is not None
+    assert seen.is_fence_written
+    assert len(seen.ends) + len(seen.gone) == len(seen.nonces)
 
 
 async def test_a_restored_backup_takes_over_what_it_did_not_know() -> None:
