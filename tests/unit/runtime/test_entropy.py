@@ -1,0 +1,28 @@
+"""Ids: of the shapes that names and the start protocol ask for."""
+
+import random
+
+from broker.model.names import PLACEMENT_PATTERN, is_id
+from broker.runtime.entropy import Ids
+from regions.launcher.layout import is_name, is_nonce
+
+
+def test_ids_have_the_shapes_that_stores_and_names_take() -> None:
+    ids = Ids()
+    for _ in range(200):
+        assert is_name(ids.run_uid())
+        assert is_name(ids.placement())
+        assert PLACEMENT_PATTERN.fullmatch(ids.placement())
+        assert is_nonce(ids.nonce())
+        assert is_id(ids.text(8))
+
+
+def test_a_seeded_source_draws_the_same_again() -> None:
+    one, other = (Ids(random.Random(7).randrange) for _ in range(2))
+    assert [one.nonce(), one.placement()] == [other.nonce(), other.placement()]
+
+
+def test_ids_are_not_drawn_twice() -> None:
+    ids = Ids()
+    drawn = [ids.placement() for _ in range(2_000)]
+    assert len(set(drawn)) == len(drawn)
