@@ -180,14 +180,14 @@ class Fleet:
         await self.ledger.handle(f"regions/{region}", command, USER)
 
     async def hide_store(self, region: str) -> None:
-        """Take a region's store away, as a dead disk does."""
-        root = Path(self.stage.worlds[region].store)
-        await asyncio.to_thread(root.rename, root.with_name("away"))
+        """Take a region's store away: without its marker the directory is no store."""
+        marker = Path(self.stage.worlds[region].store) / store.MARKER
+        await asyncio.to_thread(marker.rename, marker.with_name("away"))
 
     async def show_store(self, region: str) -> None:
         """Bring a region's store back."""
-        root = Path(self.stage.worlds[region].store)
-        await asyncio.to_thread(root.with_name("away").rename, root)
+        marker = Path(self.stage.worlds[region].store) / store.MARKER
+        await asyncio.to_thread(marker.with_name("away").rename, marker)
 
     async def preempt(self, run: Run, notice_s: float) -> None:
         """Take the machines of a run's open epoch."""
