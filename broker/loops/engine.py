@@ -89,111 +89,146 @@ class Agents:
     strangers: Strangers
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Shared:
+    """What several agents are handed."""
+
+    outposts: Outposts
+    roster: Roster
+    sight: Sight
+    view: View
+    book: EpochBook
+    counts: Counts
+    strangers: Strangers
+
+
 def make_agents(parts: Parts) -> Agents:
     """Make every agent; none does anything yet."""
     outposts = Outposts(parts.outposts)
-    counts = Counts()
-    roster = Roster(parts.log)
     sight = Sight((outpost.cluster, outpost.region) for outpost in outposts)
     view = View(resumable)
-    book = EpochBook(sight, view, parts.content)
-
-    def desk(agent: str, kind: ActorKind = ActorKind.BROKER) -> Desk:
-        return Desk(parts.log, agent, counts, kind)
-
-    placer = Placer(
-        desk=desk("placer"),
-        roster=roster,
-        sight=sight,
-        view=view,
-        book=book,
+    shared = _Shared(
         outposts=outposts,
-        draws=parts.draws,
-        clock=parts.clock,
-    )
-    strangers = Strangers()
-    carrier = Carrier(
-        desk=desk("carrier"),
-        roster=roster,
+        roster=Roster(parts.log),
         sight=sight,
         view=view,
-        content=parts.content,
-        wake=placer.changes,
-        clock=parts.clock,
+        book=EpochBook(sight, view, parts.content),
+        counts=Counts(),
+        strangers=Strangers(),
     )
+    placer = _placer(parts, shared)
+    carrier = _carrier(parts, shared, placer)
     return Agents(
         outposts=outposts,
-        roster=roster,
+        roster=shared.roster,
         sight=sight,
         view=view,
-        book=book,
+        book=shared.book,
         content=parts.content,
-        counts=counts,
-        observers=tuple(
-            Observer(
-                outpost=outpost,
-                desk=desk(outpost.cluster, ActorKind.CLUSTER),
-                roster=roster,
-                sight=sight,
-                clock=parts.clock,
-            )
-            for outpost in outposts
-        ),
+        counts=shared.counts,
+        observers=tuple(_observer(parts, shared, outpost) for outpost in outposts),
         validator=Validator(
-            desk=desk("validator"),
-            roster=roster,
+            desk=_desk(parts, shared, "validator"),
+            roster=shared.roster,
             bundles=parts.bundles,
             regions_needing_image=parts.regions_needing_image,
         ),
         placer=placer,
-        convergers=tuple(
-            Converger(
-                outpost=outpost,
-                desk=desk("converger"),
-                roster=roster,
-                sight=sight,
-                book=book,
-                clock=parts.clock,
-            )
-            for outpost in outposts
-        ),
+        convergers=tuple(_converger(parts, shared, outpost) for outpost in outposts),
         carrier=carrier,
         pruner=Pruner(
-            desk=desk("pruner"),
-            roster=roster,
+            desk=_desk(parts, shared, "pruner"),
+            roster=shared.roster,
             content=parts.content,
             carrier=carrier,
             clock=parts.clock,
         ),
-        reaper=Reaper(
-            desk=desk("reaper"),
-            archive=parts.log,
-            roster=roster,
-            sight=sight,
-            outposts=outposts,
-            content=parts.content,
-            strangers=strangers,
-            retention_s=parts.retention_s,
-            clock=parts.clock,
-        ),
-        restorer=Restorer(
-            desk=desk("restorer"),
-            archive=parts.log,
-            outposts=outposts,
-            sight=sight,
-            content=parts.content,
-            controls=parts.controls,
-            off_loop=parts.off_loop,
-            clock=parts.clock,
-        ),
+        reaper=_reaper(parts, shared),
+        restorer=_restorer(parts, shared),
         answers=Answers(
-            run=parts.log.run,
             outposts=outposts,
             sight=sight,
             view=view,
             content=parts.content,
-            strangers=strangers,
+            strangers=shared.strangers,
             folders=parts.folders,
         ),
-        strangers=strangers,
+        strangers=shared.strangers,
+    )
+
+
+def _desk(parts: Parts, shared: _Shared, agent: str, kind: ActorKind = ActorKind.BROKER) -> Desk:
+    return Desk(parts.log, agent, shared.counts, kind)
+
+
+def _observer(parts: Parts, shared: _Shared, outpost: Outpost) -> Observer:
+    return Observer(
+        outpost=outpost,
+        desk=_desk(parts, shared, outpost.cluster, ActorKind.CLUSTER),
+        roster=shared.roster,
+        sight=shared.sight,
+        clock=parts.clock,
+    )
+
+
+def _converger(parts: Parts, shared: _Shared, outpost: Outpost) -> Converger:
+    return Converger(
+        outpost=outpost,
+        desk=_desk(parts, shared, "converger"),
+        roster=shared.roster,
+        sight=shared.sight,
+        book=shared.book,
+        clock=parts.clock,
+    )
+
+
+def _placer(parts: Parts, shared: _Shared) -> Placer:
+    return Placer(
+        desk=_desk(parts, shared, "placer"),
+        roster=shared.roster,
+        sight=shared.sight,
+        view=shared.view,
+        book=shared.book,
+        outposts=shared.outposts,
+        draws=parts.draws,
+        clock=parts.clock,
+    )
+
+
+def _carrier(parts: Parts, shared: _Shared, placer: Placer) -> Carrier:
+    return Carrier(
+        desk=_desk(parts, shared, "carrier"),
+        roster=shared.roster,
+        sight=shared.sight,
+        view=shared.view,
+        content=parts.content,
+        wake=placer.changes,
+        clock=parts.clock,
+    )
+
+
+def _reaper(parts: Parts, shared: _Shared) -> Reaper:
+    return Reaper(
+        desk=_desk(parts, shared, "reaper"),
+        archive=parts.log,
+        roster=shared.roster,
+        sight=shared.sight,
+        outposts=shared.outposts,
+        content=parts.content,
+        strangers=shared.strangers,
+        retention_s=parts.retention_s,
+        clock=parts.clock,
+    )
+
+
+def _restorer(parts: Parts, shared: _Shared) -> Restorer:
+    return Restorer(
+        desk=_desk(parts, shared, "restorer"),
+        archive=parts.log,
+        outposts=shared.outposts,
+        sight=shared.sight,
+        content=parts.content,
+        controls=parts.controls,
+        off_loop=parts.off_loop,
+        clock=parts.clock,
     )
