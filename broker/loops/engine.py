@@ -146,6 +146,7 @@ def make_agents(parts: Parts) -> Agents:
         reaper=_reaper(parts, shared),
         restorer=_restorer(parts, shared),
         answers=Answers(
+            run=parts.log.run,
             outposts=outposts,
             sight=sight,
             view=view,
