@@ -58,12 +58,12 @@ def show(session: Session, name: str | None) -> None:
 @click.option("--budget", metavar="USD", help="US dollars over all its runs.")
 def caps(session: Session, name: str, **said: str | None) -> None:
     """Change the caps of TEAM that are named; none removes one."""
-    before = session.client.teams.get(name)
-    wanted = team_pb2.TeamCaps()
-    wanted.CopyFrom(before.caps)
     changes = {field: value for field, value in said.items() if value is not None}
     if not changes:
         raise click.UsageError("say which cap to change; see --help")
+    before = session.client.teams.get(name)
+    wanted = team_pb2.TeamCaps()
+    wanted.CopyFrom(before.caps)
     for field in changes:
         wanted.ClearField(field)  # type: ignore[arg-type]  # the options are named as the fields
     fill(wanted, {field: value for field, value in changes.items() if value != NONE}, "caps")

@@ -1,0 +1,144 @@
+"""The verbs: all load, all say how they are used, and none shows a stack trace."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+import pytest
+
+from broker.cli import exits
+from broker.cli.main import main
+from broker.cli.verbs import BROKER, VERBS, Family, Verb
+from broker.sdk import errors
+
+NAMES = [name for section in VERBS.values() for name in section]
+
+
+def leaves() -> Iterator[tuple[str, Verb]]:
+    """Yield every verb with its whole name."""
+    context = click.Context(BROKER)
+    for name in NAMES:
+        command = BROKER.get_command(context, name)
+        if isinstance(command, Family):
+            for inner in command.commands.values():
+                assert isinstance(inner, Verb)
+                yield f"{name} {inner.name}", inner
+        else:
+            assert isinstance(command, Verb)
+            yield name, command
+
+
+LEAVES = list(leaves())
+
+
+@pytest.mark.parametrize(("name", "verb"), LEAVES, ids=[name for name, _ in LEAVES])
+def test_every_verb_has_help_with_an_example_that_can_be_typed(
+    name: str, verb: Verb, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([*name.split(), "--help"]) == 0
+    shown = capsys.readouterr().out
+    assert "--output" in shown
+    assert "Example:" in shown
+    lines = [line.strip() for line in verb.example.strip().splitlines()]
+    assert any(f"broker {name.removesuffix(' list')}" in line for line in lines)
+    assert verb.help
+
+
+@pytest.mark.parametrize("name", [n for n in NAMES if isinstance(BROKER.get_command(click.Context(BROKER), n), Family)])  # fmt: skip  # noqa: E501
+def test_every_family_lists_its_verbs_with_an_example(
+    name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([name, "--help"]) == 0
+    shown = capsys.readouterr().out
+    assert "Commands:" in shown
+    assert "Example:" in shown
+
+
+def test_the_help_lists_every_verb_and_every_exit_code(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--help"]) == 0
+    shown = capsys.readouterr().out
+    assert [name for name in NAMES if f"  {name} " not in shown] == []
+    assert [code for code, meaning in exits.CODES.items() if f"{code}" not in shown] == []
+
+
+def test_every_error_has_its_exit_code() -> None:
+    kinds = [kind for kind in vars(errors).values() if isinstance(kind, type)]
+    of_ours = [
+        k for k in kinds if issubclass(k, errors.BrokerError) and k is not errors.BrokerError
+    ]
+    assert len(of_ours) == 13
+    assert set(exits._BY_ERROR) == set(of_ours)
+    assert set(exits._BY_ERROR.values()) <= set(exits.CODES)
+
+
+def test_a_verb_that_is_not_there_names_the_one_that_was_meant(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["staus", "digits"]) == exits.USAGE
+    assert "did you mean `broker status`?" in capsys.readouterr().err
+
+
+def test_where_nobody_listens_it_says_what_to_do(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    server = f"--server=unix:{tmp_path}/none"
+    assert main([server, "status", "digits"]) == exits.UNREACHABLE
+    said = capsys.readouterr().err
+    assert said.startswith(f"broker: no broker answers at unix:{tmp_path}/none\n")
+    assert "Start it with `brokerd`" in said
+    assert main([server, "-o", "json", "status", "digits"]) == exits.UNREACHABLE
+    assert '"reason": "UNREACHABLE"' in capsys.readouterr().err
+
+
+def test_a_fault_of_ours_is_a_sentence(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail(**_: object) -> None:
+        raise ZeroDivisionError("oh")
+
+    monkeypatch.setattr("broker.cli.session.find", fail)
+    assert main(["doctor"]) == exits.FAULT
+    assert capsys.readouterr().err == (
+        "broker: a fault of this program: ZeroDivisionError: oh\nBROKER_DEBUG=1 shows where.\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["submit", "i.yaml", "python"], "unexpected extra argument"),
+        (["cancel", "digits", "--grace", "soon"], "not a duration such as 90s"),
+        (["compare", "digits"], "name 2 to 8 runs"),
+        (["resume", "digits", "--from-step", "1", "--from-beginning"], "exclude each other"),
+        (["local", "preempt", "us-east4"], "either --flavor or --placement"),
+        (["team", "caps", "vision"], "which cap to change"),
+        (["amend", "digits", "--wat"], "No such option"),
+        (["ls", "--label", "x"], "not KEY=VALUE"),
+        (["status"] + ["x"] * 2, "unexpected extra argument"),
+    ],
+)
+def test_what_is_typed_wrong_is_told_before_anybody_is_asked(
+    arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["--server", "unix:/nowhere", *arguments]) == exits.USAGE
+    assert said in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["submit", "--hardware", "H100", "--", "true"], "workload.hardware[0]: 'H100'"),
+        (["submit", "--hardware", "8xH100", "--", "true"], "terms.capacity_types: is missing"),
+        (["submit", "--capacity", "spot", "--", "true"], "workload.hardware: is missing"),
+        (["submit"], "workload.command: is missing"),
+        (["submit", "nowhere.yaml"], "nowhere.yaml: cannot be read"),
+        (["status", "a/b/c"], "RUN: 'a/b/c' is neither RUN nor TEAM/RUN"),
+    ],
+)
+def test_a_field_that_is_wrong_is_named_before_anybody_is_asked(
+    arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["--server", "unix:/nowhere", *arguments]) == exits.INVALID
+    assert capsys.readouterr().err.startswith(f"broker: {said}")

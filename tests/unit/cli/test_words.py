@@ -1,0 +1,158 @@
+"""Values as people read them, and what a run's status says."""
+
+from __future__ import annotations
+
+import pytest
+from google.protobuf import text_format
+from google.type import money_pb2
+
+from broker.cli import words
+from broker.cli.amend import differences
+from broker.cli.following import event_line
+from broker.cli.ls import query_of
+from broker.cli.places import variants
+from broker.cli.status import headline, rendered
+from broker.v1 import event_pb2, intent_pb2, run_pb2
+
+NOW_S = 2_000.0
+WAITING = """
+name: "teams/vision/runs/digits"
+state: RUN_STATE_QUEUED
+intent { owner: "ann" }
+why {
+  reason: REASON_WAITING_FOR_QUOTA
+  message: "waiting for quota in us-east4"
+  since_time { seconds: 1400 }
+  next_action: "a leg in another region is added"
+  next_time { seconds: 2090 }
+}
+create_time { seconds: 1390 }
+placements {
+  state: PLACEMENT_STATE_QUEUED
+  place { region: "us-east4" cluster: "c" queue: "q" capacity_type: CAPACITY_TYPE_SPOT }
+  state_time { seconds: 1400 }
+  why { reason: REASON_WAITING_FOR_QUOTA message: "its quota is held by others" }
+  arrival { ahead: 3 ahead_gpus: 24 }
+  gpus: 8
+  price_per_gpu_hour { units: 1 nanos: 860000000 }
+}
+placements { state: PLACEMENT_STATE_ENDED place { region: "gone" } }
+restarts { user_restarts_left: 3 infrastructure_losses_left: 99 infrastructure_losses: 1 }
+spending { cost { units: 1 nanos: 230000000 } budget_left { units: 23 nanos: 770000000 } }
+advice: "More regions would give it more places."
+"""
+
+
+def test_a_run_that_waits_says_why_where_what_is_ahead_and_what_is_next() -> None:
+    run = text_format.Parse(WAITING, run_pb2.Run())
+    where = (
+        "us-east4: queued for 10m00s, 8 GPUs spot at $1.86 a GPU-hour;"
+        " its quota is held by others (3 gangs ahead asking for 24 GPUs)"
+    )
+    left = "3 (0 used); after lost machines: 99 (1 used)"
+    assert rendered(run, NOW_S).splitlines() == [
+        "teams/vision/runs/digits  QUEUED",
+        "  stage       QUEUED",
+        "  why         waiting for quota in us-east4 (WAITING_FOR_QUOTA)",
+        "  since       10m00s ago",
+        f"  where       {where}",
+        "  next        a leg in another region is added, in 1m30s",
+        f"  restarts    left after failures of the command: {left}",
+        "  price       $1.23 so far, $23.77 of the budget left",
+        "  submitted   10m10s ago by ann",
+        "  advice      More regions would give it more places.",
+    ]
+    assert headline(run, NOW_S) == "QUEUED in us-east4 since 10m00s ago"
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (-5, "0s"),
+        (0.4, "0s"),
+        (59.4, "59s"),
+        (59.6, "1m00s"),
+        (3599, "59m59s"),
+        (7500, "2h05m"),
+        (90_000, "1d01h"),
+    ],
+)
+def test_a_span_is_two_units_at_most(seconds: float, text: str) -> None:
+    assert words.span(seconds) == text
+
+
+@pytest.mark.parametrize(
+    ("units", "nanos", "text"),
+    [
+        (0, 0, "$0.00"),
+        (0, 1_400_000, "$0.0014"),
+        (12, 345_678_901, "$12.35"),
+        (5, 500_000_000, "$5.50"),
+    ],
+)
+def test_money_shows_cents_or_what_there_is_below_them(units: int, nanos: int, text: str) -> None:
+    assert words.dollars(money_pb2.Money(units=units, nanos=nanos)) == text
+
+
+def test_columns_stand_under_their_headers_and_fit_a_terminal(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    rows = [("a", "short"), ("long-name", "x" * 50)]
+    assert words.table(("RUN", "WHY"), rows).splitlines() == [
+        "RUN        WHY",
+        "a          short",
+        "long-name  " + "x" * 50,
+    ]
+    monkeypatch.setattr(words, "width", lambda: 30)
+    assert [len(line) for line in words.table(("RUN", "WHY"), rows).splitlines()] == [14, 16, 30]
+
+
+def test_a_filter_quotes_what_was_typed() -> None:
+    assert query_of(states=("running", "queued"), owner='a"b', labels=("goal=7 b",)) == (
+        '(state = "RUNNING" OR state = "QUEUED") AND owner = "a\\"b" AND labels.goal = "7 b"'
+    )
+    assert query_of() == ""
+
+
+def test_changed_terms_are_told_one_by_one() -> None:
+    before = intent_pb2.Terms(priority=1, regions=["a"])
+    after = intent_pb2.Terms(priority=2, regions=["a", "b"])
+    after.max_wait.seconds = 5400
+    assert differences(before, after) == [
+        "regions: a -> a, b",
+        "priority: 1 -> 2",
+        "max_wait: none -> 1h30m",
+    ]
+    assert differences(after, after) == ["the terms are as they were"]
+
+
+def test_an_intent_is_tried_narrowed_and_widened() -> None:
+    intent = intent_pb2.Intent()
+    intent.terms.capacity_types.extend(
+        [intent_pb2.CAPACITY_TYPE_SPOT, intent_pb2.CAPACITY_TYPE_ON_DEMAND]
+    )
+    intent.terms.regions.append("us-east4")
+    intent.workload.hardware.add(accelerator="H100", accelerators_per_node=8, nodes=1)
+    intent.workload.hardware.add(accelerator="A100", accelerators_per_node=8, nodes=2)
+    tried = list(variants(intent))
+    assert [one.title for one in tried] == [
+        "as it is",
+        "only spot",
+        "only on-demand",
+        "only 1x8xH100",
+        "only 2x8xA100",
+        "every region",
+        "every capacity type",
+    ]
+    assert list(tried[2].intent.terms.capacity_types) == [intent_pb2.CAPACITY_TYPE_ON_DEMAND]
+    assert [h.accelerator for h in tried[4].intent.workload.hardware] == ["A100"]
+    assert not tried[5].intent.terms.regions
+    assert intent.terms.regions == ["us-east4"]
+
+
+def test_an_event_is_one_line() -> None:
+    event = event_pb2.Event(
+        type=event_pb2.EVENT_TYPE_ENDED, run_state=run_pb2.RUN_STATE_FAILED, message="no luck"
+    )
+    event.place.region = "us-east4"
+    assert event_line(event)[8:] == "  ended in us-east4 [FAILED]: no luck"
