@@ -14,7 +14,7 @@ from broker.loops.content import Content, ContentError, path_of
 from broker.loops.desk import Clock, Desk, putting_back
 from broker.loops.roster import Roster
 from broker.loops.sight import Sight
-from broker.model.checkpoint import Checkpoint, CheckpointRef
+from broker.model.checkpoint import Checkpoint, CheckpointRef, EpochId
 from broker.model.moment import Moment
 from broker.model.reasons import Reason
 from broker.model.run import Epoch, Placement, Run
@@ -30,6 +30,8 @@ PERIOD_S = 3600.0
 NO_BUDGET_BYTES = 1 << 62
 COPIES_AT_ONCE = 4
 WISHES_LAST_S = 60.0  # where the next start is likely changes with prices and stockouts
+SOON_S = 1.0  # a save that goes on is mostly whole by then
+MEASURED_BYTES = 16 << 20
 AGAIN_S = 30.0  # a copy or bundle that failed is tried again after so long
 LONG_AGAIN_S = 600.0  # one that cannot succeed by itself
 MESSAGE_MAX = 300
@@ -42,6 +44,7 @@ class _Moving:
     run: str
     ref: CheckpointRef
     copy: Copy
+    began_s: float
 
 
 class Carrier:
@@ -67,6 +70,7 @@ class Carrier:
         self._wake = wake
         self._clock = clock
         self._moving: dict[TransferKey, _Moving] = {}
+        self._troubled: dict[EpochId, tuple[tuple[int, ...], float]] = {}
         self._not_before: dict[tuple[str, str], float] = {}
         self._wishes: dict[str, Wanted] = {}
         self._held: dict[str, object] = {}
@@ -167,9 +171,15 @@ class Carrier:
                         written_wall_s=one.written_wall_s,
                     ),
                 )
-        if finding.troubles:
-            # A marker that came before its files, or a save that goes on: look again, not at once.
-            self._put_off(epoch.region, epoch.id.folder, AGAIN_S)
+        if finding.troubled:
+            # A marker that came before its files, or a save that goes on: look again, not at once,
+            # and ever more rarely while the same ones stay so.
+            former, pause_s = self._troubled.get(epoch.id, ((), 0.0))
+            pause_s = min(2.0 * pause_s, AGAIN_S) if former == finding.troubled else SOON_S
+            self._troubled[epoch.id] = (finding.troubled, pause_s)
+            self._put_off(epoch.region, epoch.id.folder, pause_s)
+        else:
+            self._troubled.pop(epoch.id, None)
 
     # ---- Copies ---------------------------------------------------------------------------------
 
@@ -201,6 +211,7 @@ class Carrier:
             return
         del self._moving[key]
         if digest == moving.ref.digest:
+            self._measure(moving)
             await self._desk.tell(run.name, RecordCopy(ref=moving.ref, region=copy.destination))
             return
         # The source holds other bytes than those that were sealed: no copy of it is one.
@@ -210,6 +221,18 @@ class Carrier:
             RecordLostCopy(ref=moving.ref, region=copy.source, message=message),
             WarnRun(reason=Reason.COPY_NOT_VERIFIED, message=message),
         )
+
+    def _measure(self, moving: _Moving) -> None:
+        """Tell the view how fast copies into a region go; what is small is all start-up."""
+        took_s, size_bytes = (
+            self._clock.now().since(moving.began_s),
+            moving.copy.candidate.size_bytes,
+        )
+        if size_bytes < MEASURED_BYTES or took_s <= 0.0:
+            return
+        region, rate = moving.copy.destination, size_bytes / took_s
+        former = self._view.copy_rates.get(region, rate)
+        self._view.apply_copy_rate(region, 0.7 * former + 0.3 * rate)
 
     async def _doubt_source(self, run: Run, moving: _Moving, error: ContentError) -> None:
         """Look whether a copy failed because its source is no longer sound."""
@@ -285,7 +308,7 @@ class Carrier:
 
     async def _begin(self, run: Run, checkpoint: Checkpoint, copy: Copy, now: Moment) -> None:
         key = TransferKey(store=copy.destination, path=str(copy.candidate.path))
-        moving = _Moving(run=run.name, ref=checkpoint.ref, copy=copy)
+        moving = _Moving(run=run.name, ref=checkpoint.ref, copy=copy, began_s=now.elapsed_s)
         self._moving[key] = moving
         self._sent.setdefault(copy.source, deque()).append(
             (now.elapsed_s, copy.candidate.size_bytes)

@@ -35,6 +35,7 @@ from broker.loops.restorer import Restorer
 from broker.loops.roster import Roster
 from broker.loops.sight import Sight
 from broker.loops.validator import Bundles, Validator
+from broker.loops.vouching import Voucher
 from broker.model.actor import ActorKind
 from broker.placement.view import View
 from regions.launcher.store import Store
@@ -190,6 +191,7 @@ def _placer(parts: Parts, shared: _Shared) -> Placer:
         sight=shared.sight,
         view=shared.view,
         book=shared.book,
+        voucher=Voucher(parts.content),
         outposts=shared.outposts,
         draws=parts.draws,
         clock=parts.clock,

@@ -10,13 +10,24 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Protocol
 
-from broker.history.commands import RunCommand
+from broker.history.commands import (
+    GrantPlacement,
+    MarkPrepared,
+    RecordLostCopy,
+    RunCommand,
+    WarnRun,
+)
+from broker.history.lineage import pick
 from broker.history.regional import unseen_regions
 from broker.loops.desk import Clock, Desk, putting_back
 from broker.loops.epochs import EpochBook
 from broker.loops.outposts import Outposts
 from broker.loops.roster import Roster
 from broker.loops.sight import Sight
+from broker.loops.vouching import Voucher
+from broker.model.moment import Moment
+from broker.model.reasons import Reason
+from broker.model.run import Run
 from broker.placement.line import Agenda
 from broker.placement.plan import plan
 from broker.placement.standing import RegionStanding
@@ -26,6 +37,7 @@ from broker.policy.placing import commands
 
 PLANS_PER_TICK = 8  # a plan that reached its bound is followed by another at once
 JUDGED_PER_TICK = 1_000
+LOOK_SOON_S = 0.1  # file work whose outcome a judgement waits for
 JUDGE_AGAIN_S = 1.0  # a run that the log refused something for is judged again after so long
 
 
@@ -52,6 +64,7 @@ class Placer:
         sight: Sight,
         view: View,
         book: EpochBook,
+        voucher: Voucher,
         outposts: Outposts,
         draws: Draws,
         clock: Clock,
@@ -61,6 +74,7 @@ class Placer:
         self._sight = sight
         self._view = view
         self._book = book
+        self._voucher = voucher
         self._outposts = outposts
         self._draws = draws
         self._clock = clock
@@ -155,17 +169,43 @@ class Placer:
             return
         now = self._clock.now()
         facts = await self._book.facts(run, now)
-        told = judge(self._view, run, facts, now, self._nonces())
+        judged = judge(self._view, run, facts, now, self._nonces())
+        told = await self._vouched(run, judged, now)
         is_taken = await self._tell(name, told)
         at_s = next_look_s(self._view, run, facts, now)
-        if not is_taken or (facts is None and run.open_epoch is not None):
+        is_looked_for = told != judged or (facts is None and run.open_epoch is not None)
+        if not is_taken or is_looked_for:
             # Refused, or its checkpoints are still being looked through.
-            soon_s = now.elapsed_s + (JUDGE_AGAIN_S if not is_taken else 0.2)
+            soon_s = now.elapsed_s + (LOOK_SOON_S if is_taken else JUDGE_AGAIN_S)
             at_s = soon_s if at_s is None else min(at_s, soon_s)
         if at_s is None:
             self._due.drop(name)
         else:
             self._due.set(name, at_s)
+
+    async def _vouched(
+        self, run: Run, told: tuple[RunCommand, ...], now: Moment
+    ) -> tuple[RunCommand, ...]:
+        """Hold back a leg whose checkpoint was not seen to be sound, and tell of one that is lost.
+
+        A region can resume from a step only if its manifest is there and still matches.
+        """
+        passed: list[RunCommand] = []
+        for command in told:
+            if isinstance(command, MarkPrepared | GrantPlacement):
+                region = run.placements[command.placement].site.region
+                ref = pick(run, region)
+                is_sound = ref is None or await self._voucher.is_sound(run, ref, region, now)
+                if ref is not None and is_sound is False:
+                    message = f"step {ref.step} in {region} is damaged or gone"
+                    passed += (
+                        RecordLostCopy(ref=ref, region=region, message=message),
+                        WarnRun(reason=Reason.COPY_NOT_VERIFIED, message=message),
+                    )
+                if not is_sound:
+                    continue
+            passed.append(command)
+        return tuple(passed)
 
     async def _tell(self, name: str, told: tuple[RunCommand, ...]) -> bool:
         is_taken = True
