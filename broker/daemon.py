@@ -1,38 +1,22 @@
-"""brokerd: the composition root. It alone builds real clocks, logs, clusters and servers.
+"""brokerd's command line: serve, or one of the tools over a data directory.
 
-The rule: nothing is decided here. A stop leaves gangs and clusters as they are; a kill does too,
-and the next start goes on from the log. Read ``serve`` first.
+The rule: what is only needed to serve is imported only then, so that help, a mistake or a tool
+answers at once. What serves is put together in ``serving`` and ``assembly``. Read ``main`` first.
 """
 
 import argparse
 import asyncio
-import contextlib
 import getpass
 import os
-import signal
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from broker import config as configuration
-from broker.assembly import Broker, assemble, begin_life, open_fleet
 from broker.config import Config, ConfigError
-from broker.model.actor import Actor, ActorKind
-from broker.runtime import logs
-from broker.runtime.clock import MachineReadings, SystemClock
-from broker.runtime.metrics import Metrics
-from broker.runtime.tasks import Fatal, Supervisor
-from broker.service.server import AddressRefusedError, build_server, check_address
-from broker.store.backup import back_up, restore
-from broker.store.errors import LogError
-from broker.store.ledger import LOG_NAME, open_ledger
-from broker.store.rebuild import prove, rebuild
-from broker.store.recovery import read_mark
-from regions.local.config import ConfigError as WorldError
-from regions.local.spawn import ClusterDidNotStartError, stop_all
+from broker.options import Options, StartError
+from broker.service.address import AddressRefusedError, check_address
 
-STOP_S = 5.0  # what calls under way get to end by themselves
 FAILED, USAGE, UNAVAILABLE = 1, 2, 5
 _EPILOG = """\
 examples:
@@ -45,151 +29,64 @@ examples:
 """
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Options:
-    """What the command line said, with the defaults filled in."""
-
-    data: Path
-    config: Config
-    address: str
-    lifeline: int | None
-
-    @property
-    def log(self) -> Path:
-        """Where the log is."""
-        return self.data / LOG_NAME
-
-
-class StartError(Exception):
-    """brokerd cannot start; the sentence says why, and what to do."""
-
-
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run brokerd, or one of its tools; returns the exit status."""
     parsed = _parser().parse_args(arguments)
     os.umask(0o077)
     try:
         return int(parsed.work(parsed))
-    except (ConfigError, WorldError, AddressRefusedError, StartError) as error:
+    except (ConfigError, AddressRefusedError, StartError) as error:
         sys.stderr.write(f"brokerd: {error}\n")
         return USAGE
-    except (LogError, ClusterDidNotStartError, Fatal) as error:
-        sys.stderr.write(f"brokerd: {error}\n")
-        return FAILED
-    except BaseExceptionGroup as group:
-        # What ended the supervised tasks: one sentence for people, the trace is in the log.
-        first = _first(group)
-        if not isinstance(first, Fatal | LogError):
+    except Exception as error:
+        # One sentence for people where the fault is the world's; the trace where it is ours.
+        expected = _expected(error)
+        if expected is None:
             raise
-        sys.stderr.write(f"brokerd: {first}\n")
+        sys.stderr.write(f"brokerd: {expected}\n")
         return FAILED
+
+
+def _expected(error: BaseException) -> BaseException | None:
+    """Return the error of the world's that ended brokerd, None when it is a fault of ours."""
+    from broker.runtime.tasks import Fatal
+    from broker.store.errors import LogError
+    from regions.local.config import ConfigError as WorldError
+    from regions.local.spawn import ClusterDidNotStartError
+
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    is_expected = isinstance(error, Fatal | LogError | WorldError | ClusterDidNotStartError)
+    return error if is_expected else None
 
 
 def _serve(parsed: argparse.Namespace) -> int:
     options = _options(parsed)
+    from broker.runtime import logs
+    from broker.serving import serve
+
     logs.set_up(options.config.log.level, options.config.log.format)
     asyncio.run(serve(options))
     return 0
-
-
-async def serve(options: Options) -> None:
-    """Serve until SIGTERM or SIGINT. Raises what keeps it from starting or going on."""
-    stopped = _stop_on_signals()
-    if options.lifeline is not None:
-        _stop_with(options.lifeline, stopped)
-    clock = SystemClock(read_mark(options.log), MachineReadings())
-    fleet = open_fleet(options.config, options.data)
-    ledger = open_ledger(options.log, clock, regions=fleet.regions, is_threaded=True)
-    try:
-        clusters = fleet.connect(await begin_life(ledger))
-        await fleet.start(clusters, options.lifeline)
-        metrics = Metrics()
-        async with contextlib.AsyncExitStack() as stack:
-            broker = await assemble(
-                stack,
-                options.config,
-                options.data,
-                ledger=ledger,
-                fleet=fleet,
-                clusters=clusters.values(),
-                clock=clock,
-            )
-            await _serve_with(stack, broker, options, metrics, stopped)
-    finally:
-        await ledger.close()
-
-
-async def _serve_with(
-    stack: contextlib.AsyncExitStack,
-    broker: Broker,
-    options: Options,
-    metrics: Metrics,
-    stopped: asyncio.Event,
-) -> None:
-    if options.config.metrics.address:
-        metrics.serve(*_loopback(options.config.metrics.address))
-    server = await build_server(broker.ports)
-    keeper = Supervisor(lambda task: metrics.failures.labels(task).inc())
-    await stack.enter_async_context(keeper)
-    broker.keep_all(keeper, metrics)
-    try:
-        address = await server.start(options.address)
-    except RuntimeError as error:
-        raise StartError(f"cannot listen on {options.address}: {error}") from error
-    _greet(address, broker)
-    try:
-        await stopped.wait()
-    finally:
-        keeper.stop()
-        await server.stop(STOP_S)
-
-
-def _stop_on_signals() -> asyncio.Event:
-    """Return what the first SIGTERM or SIGINT sets; the second one ends the process at once."""
-    stopped = asyncio.Event()
-    loop = asyncio.get_running_loop()
-
-    def hear(number: signal.Signals) -> None:
-        if stopped.is_set():
-            os._exit(128 + number)
-        stopped.set()
-
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, hear, number)
-    return stopped
-
-
-def _stop_with(lifeline: int, stopped: asyncio.Event) -> None:
-    """Stop once the writing end of a pipe closes."""
-    loop = asyncio.get_running_loop()
-
-    def hear() -> None:
-        if os.read(lifeline, 1) == b"":
-            loop.remove_reader(lifeline)
-            stopped.set()
-
-    loop.add_reader(lifeline, hear)
-
-
-def _greet(address: str, broker: Broker) -> None:
-    """Say on one line where it listens, and what to type next."""
-    regions = ", ".join(broker.agents.outposts.regions)
-    sys.stdout.write(
-        f"brokerd listens on {address}, with {regions}; try: broker --server {address} regions\n"
-    )
-    sys.stdout.flush()
 
 
 # ---- Tools over the data directory ---------------------------------------------------------
 
 
 def _back_up(parsed: argparse.Namespace) -> int:
+    from broker.store.backup import back_up
+    from broker.store.ledger import LOG_NAME
+
     size_bytes = back_up(_data(parsed) / LOG_NAME, parsed.target)
     sys.stdout.write(f"{parsed.target}: {size_bytes} bytes, checked\n")
     return 0
 
 
 def _restore(parsed: argparse.Namespace) -> int:
+    from broker.model.actor import Actor, ActorKind
+    from broker.runtime.clock import MachineReadings, SystemClock
+    from broker.store.backup import restore
+
     incarnation = restore(
         parsed.backup,
         _data(parsed),
@@ -205,6 +102,9 @@ def _restore(parsed: argparse.Namespace) -> int:
 
 
 def _rebuild(parsed: argparse.Namespace) -> int:
+    from broker.store.ledger import LOG_NAME
+    from broker.store.rebuild import prove, rebuild
+
     path = _data(parsed) / LOG_NAME
     if not path.exists():
         raise StartError(f"there is no log at {path}")
@@ -227,6 +127,9 @@ def _print_config(_: argparse.Namespace) -> int:
 
 def _stop_embedded(parsed: argparse.Namespace) -> int:
     """End the embedded clusters, their gangs and their files."""
+    from broker.assembly import open_fleet
+    from regions.local.spawn import stop_all
+
     fleet = open_fleet(_config(parsed), _data(parsed))
     asyncio.run(stop_all(fleet.connect(incarnation=0)))
     sys.stdout.write("the embedded clusters and their gangs are ended\n")
@@ -246,7 +149,10 @@ def _parser() -> argparse.ArgumentParser:
     _add_common(parser)
     parser.add_argument("--server", metavar="ADDRESS", help="unix:/PATH or HOST:PORT on loopback")
     parser.add_argument(
-        "--lifeline", type=int, metavar="FD", help="stop, embedded clusters too, once this pipe closes"
+        "--lifeline",
+        type=int,
+        metavar="FD",
+        help="stop, embedded clusters too, once this pipe closes",
     )
     parser.set_defaults(work=_serve)
     tools = parser.add_subparsers(title="tools", metavar="TOOL")
@@ -288,13 +194,14 @@ def _options(parsed: argparse.Namespace) -> Options:
     data = _data(parsed)
     address = parsed.server or config.server.address or f"unix:{data / 'brokerd.sock'}"
     address = check_address(address)
-    if config.metrics.address:
-        _loopback(config.metrics.address)
+    metrics = _loopback(config.metrics.address) if config.metrics.address else None
     try:
         data.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
         raise StartError(f"cannot make {data}: {error.strerror}") from error
-    return Options(data=data, config=config, address=address, lifeline=parsed.lifeline)
+    return Options(
+        data=data, config=config, address=address, metrics=metrics, lifeline=parsed.lifeline
+    )
 
 
 def _config(parsed: argparse.Namespace) -> Config:
@@ -318,11 +225,6 @@ def _loopback(address: str) -> tuple[str, int]:
         raise AddressRefusedError(f"metrics.address: {address!r} is not HOST:PORT")
     host, _, port = checked.rpartition(":")
     return host.strip("[]"), int(port)
-
-
-def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:
-    inner = group.exceptions[0]
-    return _first(inner) if isinstance(inner, BaseExceptionGroup) else inner
 
 
 if __name__ == "__main__":

@@ -4,14 +4,13 @@ The rule: without authentication nobody but this machine is served; ``check_addr
 every other address. Read ``build_server`` first.
 """
 
-import ipaddress
-import re
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
 import grpc.aio
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
+from broker.service.address import check_address
 from broker.service.broker_service import BrokerService
 from broker.service.edge import Streams
 from broker.service.local_service import LocalService
@@ -34,7 +33,6 @@ from broker.v1 import (
 
 MESSAGE_MAX_BYTES = 4 * 1024 * 1024
 CALLS_AT_ONCE = 2_048  # watchers included; beyond it the answer is RESOURCE_EXHAUSTED
-SOCKET_PATH_MAX = 100  # bytes: what sun_path holds on every Unix, with room for its end
 _OPTIONS = (
     ("grpc.max_receive_message_length", MESSAGE_MAX_BYTES),
     ("grpc.max_send_message_length", MESSAGE_MAX_BYTES),
@@ -46,46 +44,6 @@ _OPTIONS = (
     # Two servers on one port would each take half of the calls.
     ("grpc.so_reuseport", 0),
 )
-_HOST_PORT = re.compile(r"(?P<host>\[[0-9a-fA-F:.]+\]|[A-Za-z0-9.\-]+):(?P<port>[0-9]{1,5})")
-
-
-class AddressRefusedError(ValueError):
-    """An address that must not be served."""
-
-
-def check_address(address: str) -> str:
-    """Return a ``unix:`` path or a loopback ``HOST:PORT``, as gRPC takes it.
-
-    Raises AddressRefusedError for any other, as long as there is no authentication.
-    """
-    if address.startswith("unix:"):
-        path = address.removeprefix("unix://" if address.startswith("unix:///") else "unix:")
-        if not PurePosixPath(path).is_absolute():
-            raise AddressRefusedError(f"{address!r}: the path of a socket must be absolute")
-        if len(path.encode()) > SOCKET_PATH_MAX:
-            raise AddressRefusedError(
-                f"{address!r}: the path of a socket has at most {SOCKET_PATH_MAX} bytes"
-            )
-        return f"unix:{path}"
-    match = _HOST_PORT.fullmatch(address)
-    if match is None or int(match["port"]) > 65_535:
-        raise AddressRefusedError(f"{address!r} is neither unix:/PATH nor HOST:PORT")
-    host = match["host"]
-    # A name is resolved by somebody else, who may change their mind: only localhost is taken.
-    literal = {"localhost": "127.0.0.1"}.get(host, host.strip("[]"))
-    if not _is_loopback(literal):
-        raise AddressRefusedError(
-            f"{address!r} can be reached from other machines; without authentication only"
-            " a Unix socket or a loopback address is served"
-        )
-    return f"[{literal}]:{match['port']}" if ":" in literal else f"{literal}:{match['port']}"
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 class Server:

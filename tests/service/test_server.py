@@ -12,7 +12,7 @@ import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 
-from broker.service.server import AddressRefusedError, check_address
+from broker.service.address import AddressRefusedError, check_address
 from broker.v1 import run_service_pb2
 from tests.service.rig import DIGITS, refusal_of, serving
 

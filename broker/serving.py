@@ -1,0 +1,111 @@
+"""brokerd as it serves: the composition root at work. It alone makes clocks, logs and servers.
+
+The rule: nothing is decided here. A stop leaves gangs and clusters as they are; a kill does too,
+and the next start goes on from the log. Read ``serve`` first.
+"""
+
+import asyncio
+import contextlib
+import os
+import signal
+import sys
+
+from broker.assembly import Broker, assemble, begin_life, open_fleet
+from broker.options import Options, StartError
+from broker.runtime.clock import MachineReadings, SystemClock
+from broker.runtime.metrics import Metrics
+from broker.runtime.tasks import Supervisor
+from broker.service.server import build_server
+from broker.store.ledger import LOG_NAME, open_ledger
+from broker.store.recovery import read_mark
+
+STOP_S = 5.0  # what calls under way get to end by themselves
+
+
+async def serve(options: Options) -> None:
+    """Serve until SIGTERM or SIGINT. Raises what keeps it from starting or going on."""
+    stopped = _stop_on_signals()
+    if options.lifeline is not None:
+        _stop_with(options.lifeline, stopped)
+    log = options.data / LOG_NAME
+    clock = SystemClock(read_mark(log), MachineReadings())
+    fleet = open_fleet(options.config, options.data)
+    ledger = open_ledger(log, clock, regions=fleet.regions, is_threaded=True)
+    try:
+        clusters = fleet.connect(await begin_life(ledger))
+        await fleet.start(clusters, options.lifeline)
+        metrics = Metrics()
+        async with contextlib.AsyncExitStack() as stack:
+            broker = await assemble(
+                stack,
+                options.config,
+                options.data,
+                ledger=ledger,
+                fleet=fleet,
+                clusters=clusters.values(),
+                clock=clock,
+            )
+            await _serve_with(stack, broker, options, metrics, stopped)
+    finally:
+        await ledger.close()
+
+
+async def _serve_with(
+    stack: contextlib.AsyncExitStack,
+    broker: Broker,
+    options: Options,
+    metrics: Metrics,
+    stopped: asyncio.Event,
+) -> None:
+    if options.metrics is not None:
+        metrics.serve(*options.metrics)
+    server = await build_server(broker.ports)
+    keeper = Supervisor(lambda task: metrics.failures.labels(task).inc())
+    await stack.enter_async_context(keeper)
+    broker.keep_all(keeper, metrics)
+    try:
+        address = await server.start(options.address)
+    except RuntimeError as error:
+        raise StartError(f"cannot listen on {options.address}: {error}") from error
+    _greet(address, broker)
+    try:
+        await stopped.wait()
+    finally:
+        keeper.stop()
+        await server.stop(STOP_S)
+
+
+def _stop_on_signals() -> asyncio.Event:
+    """Return what the first SIGTERM or SIGINT sets; the second one ends the process at once."""
+    stopped = asyncio.Event()
+    loop = asyncio.get_running_loop()
+
+    def hear(number: signal.Signals) -> None:
+        if stopped.is_set():
+            os._exit(128 + number)
+        stopped.set()
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, hear, number)
+    return stopped
+
+
+def _stop_with(lifeline: int, stopped: asyncio.Event) -> None:
+    """Stop once the writing end of a pipe closes."""
+    loop = asyncio.get_running_loop()
+
+    def hear() -> None:
+        if os.read(lifeline, 1) == b"":
+            loop.remove_reader(lifeline)
+            stopped.set()
+
+    loop.add_reader(lifeline, hear)
+
+
+def _greet(address: str, broker: Broker) -> None:
+    """Say on one line where it listens, and what to type next."""
+    regions = ", ".join(broker.agents.outposts.regions)
+    sys.stdout.write(
+        f"brokerd listens on {address}, with {regions}; try: broker --server {address} regions\n"
+    )
+    sys.stdout.flush()
