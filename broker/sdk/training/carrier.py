@@ -16,7 +16,7 @@ import time
 from pathlib import Path
 from typing import NamedTuple
 
-from broker.sdk.training import checkpoint
+from broker.sdk.training import checkpoint, folders
 from broker.sdk.training.checkpoint import CheckpointError, Maker
 from broker.sdk.training.grant import Grant
 
@@ -132,6 +132,7 @@ class Carrier:
     def _turn(self) -> float | None:
         """Carry what is staged, seal what is whole; seconds to the next turn, None: when asked."""
         try:
+            self._require_store()
             if not self._has_forgotten:
                 checkpoint.forget_part(self._grant.checkpoints, self._grant.rank)
                 self._has_forgotten = True
@@ -148,6 +149,13 @@ class Carrier:
                 return None
             self._seal_s, pause_s = min(self._seal_s * 1.5, SEAL_MOST_S), self._seal_s
             return pause_s
+
+    def _require_store(self) -> None:
+        """Raise OSError unless the directory of the checkpoints is there, or can be made."""
+        if self._grant.is_brokered:
+            folders.make_in_store(self._grant.checkpoints)
+        else:
+            self._grant.checkpoints.mkdir(parents=True, exist_ok=True)
 
     def _back_off(self, error: OSError) -> float:
         if not self._is_in_trouble:

@@ -19,7 +19,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
-from broker.sdk.training import durable
+from broker.sdk.training import durable, folders
 
 COMPLETE = ".complete"
 DCP_METADATA = ".metadata"
@@ -110,11 +110,12 @@ def carry_part(stage: Path, target: Path, *, rank: int, maker: Maker) -> None:
     Does nothing when `target` is complete. Repeating it after a failure is safe: files that their
     part marker vouches for are not written again, for rank 0 may be sealing them; any other part
     marker goes first, so that a half-rewritten part is never taken for a whole one.
+    The directory above `target` is there, or there is no store now.
     Raises OSError when the store cannot be written.
     """
     if is_complete(target):
         return
-    target.mkdir(parents=True, exist_ok=True)
+    folders.make_within(target)
     part_marker = target / f".part-{rank}.json"
     if _is_carried(part_marker, stage, maker):
         durable.sync_directory(target)
@@ -124,7 +125,8 @@ def carry_part(stage: Path, target: Path, *, rank: int, maker: Maker) -> None:
     directories = {target, target.parent}
     for name, source in _part_files(stage):
         copy = target / name
-        copy.parent.mkdir(parents=True, exist_ok=True)
+        for folder in reversed(list(copy.relative_to(target).parents)[:-1]):
+            folders.make_within(target / folder)
         directories.add(copy.parent)
         entries.append(FileEntry(name, *durable.copy_file(source, copy)))
     for directory in sorted(directories):

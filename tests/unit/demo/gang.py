@@ -44,6 +44,7 @@ class Gang:
 
     def run(self, *arguments: str) -> Gang:
         port = free_port()
+        (self.start.home / ".store").touch()
         for rank in range(self.start.world_size):
             private_dir = self.start.private_dir(rank)
             private_dir.mkdir(parents=True)

@@ -27,6 +27,7 @@ def staged(root: Path, rank: int, **files: str) -> Path:
 
 @pytest.fixture
 def target(tmp_path: Path) -> Path:
+    (tmp_path / "store").mkdir()
     return tmp_path / "store" / "step-40"
 
 
@@ -59,6 +60,7 @@ def test_law_it_is_complete_only_when_every_part_is_there(
     tmp_path_factory: pytest.TempPathFactory, order: list[int], tries: list[int]
 ) -> None:
     root = tmp_path_factory.mktemp("law")
+    (root / "store").mkdir()
     target = root / "store" / "step-40"
     carried: set[int] = set()
     for rank in [*tries, *order]:

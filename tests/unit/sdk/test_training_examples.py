@@ -44,6 +44,8 @@ def test_the_plain_script_goes_on_where_it_was_and_ends_the_same(tmp_path: Path)
 
 
 def test_the_plain_script_resumes_under_the_broker_from_what_it_is_told(tmp_path: Path) -> None:
+    (tmp_path / ".store").touch()
+
     def environ(epoch: int) -> dict[str, str]:
         private_dir = tmp_path / f"private-{epoch}"
         private_dir.mkdir()

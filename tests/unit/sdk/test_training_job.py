@@ -7,13 +7,13 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from broker.sdk import training
-from broker.sdk.training import Job
+from broker.sdk.training import Job, folders
 from broker.sdk.training.carrier import MAX_STAGED, Carrier, Staged
 
 ROOT = Path(__file__).parents[3]
@@ -23,6 +23,8 @@ LONG_S = 30.0
 def job_of(home: Path, rank: int = 0, world_size: int = 1, **environ: str) -> Job:
     private_dir = home / f"private-{rank}"
     private_dir.mkdir(parents=True, exist_ok=True)
+    if not (home / "away").exists():
+        make_store(home / "store")
     return Job.from_env(
         {
             "RANK": str(rank),
@@ -34,6 +36,11 @@ def job_of(home: Path, rank: int = 0, world_size: int = 1, **environ: str) -> Jo
             **environ,
         }
     )
+
+
+def make_store(root: Path) -> None:
+    root.mkdir(parents=True, exist_ok=True)
+    (root / ".store").touch()
 
 
 def save(job: Job, step: int, text: str = "w") -> None:
@@ -50,13 +57,20 @@ def left_staged(home: Path) -> list[str]:
     return [path.name for path in home.glob("private-*/.staged-*/*")]
 
 
-@pytest.fixture
-def out_of_reach(tmp_path: Path) -> Iterator[Path]:
-    """A store that cannot be written: a file stands where its directory was."""
-    store = tmp_path / "store"
-    store.write_text("")
-    yield store
-    assert store.is_dir(), "the test brings the store back"
+@pytest.fixture(params=["nothing is there", "an empty mount point is there"])
+def out_of_reach(tmp_path: Path, request: pytest.FixtureRequest) -> Callable[[], None]:
+    """A store whose disk went away; call it to bring the store back."""
+    make_store(tmp_path / "away")
+    mount_point = tmp_path / "store"
+    if request.param == "an empty mount point is there":
+        mount_point.mkdir()
+
+    def come_back() -> None:
+        if mount_point.exists():
+            mount_point.rmdir()  # which fails if anything was made in it
+        (tmp_path / "away").rename(mount_point)
+
+    return come_back
 
 
 def test_a_checkpoint_of_a_gang_is_complete_when_the_last_rank_saved(tmp_path: Path) -> None:
@@ -80,14 +94,14 @@ def test_a_checkpoint_of_a_gang_is_complete_when_the_last_rank_saved(tmp_path: P
 
 
 def test_law_a_save_is_never_refused_because_the_store_is_out_of_reach(
-    tmp_path: Path, out_of_reach: Path
+    tmp_path: Path, out_of_reach: Callable[[], None]
 ) -> None:
     job = job_of(tmp_path)
     for step in (10, 20):
         save(job, step, f"step {step}")
     assert not job.flush(0.2)
 
-    out_of_reach.unlink()
+    out_of_reach()
     save(job, 30, "step 30")
     assert job.close(LONG_S)
     assert complete_steps(tmp_path) == [10, 20, 30]
@@ -99,8 +113,37 @@ def test_law_a_save_is_never_refused_because_the_store_is_out_of_reach(
     ]
 
 
+def test_a_store_that_goes_away_during_a_save_comes_back_as_it_was(tmp_path: Path) -> None:
+    job = job_of(tmp_path)
+    save(job, 10)
+    assert job.flush(LONG_S)
+    (tmp_path / "store").rename(tmp_path / "away")
+    save(job, 20)
+    assert not job.flush(0.2)
+    assert not (tmp_path / "store").exists()
+
+    (tmp_path / "away").rename(tmp_path / "store")
+    assert job.close(LONG_S)
+    assert complete_steps(tmp_path) == [10, 20]
+
+
+def test_law_no_store_is_made_where_there_is_none(tmp_path: Path) -> None:
+    checkpoints = tmp_path / "store" / "runs" / "r" / "e1" / "checkpoints"
+    with pytest.raises(FileNotFoundError, match="no store is there"):
+        folders.make_in_store(checkpoints)
+    assert list(tmp_path.iterdir()) == []
+
+    make_store(tmp_path / "store")
+    for _ in range(2):
+        folders.make_in_store(checkpoints)
+        assert checkpoints.is_dir()
+    (tmp_path / "store" / "file").touch()
+    with pytest.raises(OSError, match="exists"):
+        folders.make_in_store(tmp_path / "store" / "file")
+
+
 def test_a_long_outage_keeps_the_newest_and_says_what_gave_way(
-    tmp_path: Path, out_of_reach: Path, caplog: pytest.LogCaptureFixture
+    tmp_path: Path, out_of_reach: Callable[[], None], caplog: pytest.LogCaptureFixture
 ) -> None:
     job = job_of(tmp_path)
     save(job, 1)
@@ -113,7 +156,7 @@ def test_a_long_outage_keeps_the_newest_and_says_what_gave_way(
         f"step {step} gives way" for step in range(1, 8 - MAX_STAGED)
     ]
 
-    out_of_reach.unlink()
+    out_of_reach()
     assert job.close(LONG_S)
     assert complete_steps(tmp_path) == [5, 6, 7]
     assert any("can be written again" in r.getMessage() for r in caplog.records)
@@ -205,6 +248,9 @@ def test_a_part_that_a_predecessor_left_is_not_sealed_with_new_ones(tmp_path: Pa
     assert one.flush(LONG_S)
     save(zero, 4)
     save(zero, 5, "new")
+    deadline_s = time.monotonic() + LONG_S
+    while complete_steps(tmp_path) != [4] and time.monotonic() < deadline_s:
+        assert not zero.flush(0.1)
     assert not zero.flush(0.1)
     assert complete_steps(tmp_path) == [4]
     save(one, 5, "new")
