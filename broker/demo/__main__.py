@@ -9,52 +9,64 @@ import signal
 import sys
 import types
 
+from rich.console import Console
+
 from broker.demo.chronicle import StoryError
 from broker.demo.household import Household, HouseholdError
 from broker.demo.screen import Screen
 from broker.demo.story import REGIONS, Pace, tell
 
-_NEXT = """\
+FAILED, INTERRUPTED = 1, 130
+_STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+_NEXT = """
 To play with it yourself, in two terminals:
-  .venv/bin/brokerd                                   three regions, kept in ~/.local/state/broker
-  .venv/bin/broker regions                            what is known of them, and how old it is
-  .venv/bin/broker init                               an intent to start from
-  .venv/bin/broker submit intent.yaml --wait          watch it go
-  .venv/bin/broker explain RUN                        every place, and why or why not
+  .venv/bin/brokerd                          three regions, kept in ~/.local/state/broker
+  .venv/bin/broker regions list              what is known of them, and how old it is
+  .venv/bin/broker init                      an intent to start from
+  .venv/bin/broker submit intent.yaml --wait
+  .venv/bin/broker explain RUN               every place, and why or why not
   .venv/bin/broker local preempt us-east4 --flavor h100-spot
-  .venv/bin/brokerd stop-embedded                     end the regions, their gangs and their files
+  .venv/bin/brokerd stop-embedded            end the regions, their gangs and their files
 """
 
 
 def main(arguments: list[str]) -> int:
     """Run the demo; returns 0 when all of its story happened."""
     pace = _pace(arguments)
-    signal.signal(signal.SIGTERM, _interrupt)
+    for number in _STOPPING[1:]:
+        signal.signal(number, _as_ctrl_c)
     household = Household()
+    status = FAILED
     try:
-        with Screen(REGIONS) as screen:
+        household.open()
+        with Screen(REGIONS, Console(highlight=False)) as screen:
             asyncio.run(tell(household, screen, pace))
+        status = 0
     except (StoryError, HouseholdError) as error:
         sys.stderr.write(f"demo: {error}\n")
-        return 1
     except KeyboardInterrupt:
         sys.stderr.write("\ndemo: interrupted; ending the regions and removing their files\n")
-        return 130
+        status = INTERRUPTED
     finally:
-        _clean_up(household)
-    sys.stdout.write(f"\n{_NEXT}")
-    return 0
+        is_clean = _clean_up(household)
+    if not is_clean:
+        sys.stderr.write(f"demo: something is left in {household.folder}\n")
+        return status or FAILED
+    if status == 0:
+        sys.stdout.write(_NEXT)
+    return status
 
 
-def _clean_up(household: Household) -> None:
+def _clean_up(household: Household) -> bool:
     """End everything. A second Ctrl-C must not leave half of it."""
-    for number in (signal.SIGINT, signal.SIGTERM):
+    for number in _STOPPING:
         signal.signal(number, signal.SIG_IGN)
-    household.close()
+    return household.close()
 
 
-def _interrupt(_: int, __: types.FrameType | None) -> None:
-    raise KeyboardInterrupt
+def _as_ctrl_c(_: int, __: types.FrameType | None) -> None:
+    """Do what a Ctrl-C does, which asyncio turns into an orderly end."""
+    signal.raise_signal(signal.SIGINT)
 
 
 def _pace(arguments: list[str]) -> Pace:

@@ -1,54 +1,85 @@
 """What the demo keeps while it lasts: one temporary folder, a brokerd, and its regions.
 
-The rule: whatever ends the demo ends them all. Everything hangs on a pipe whose writing end only
-the demo holds, and a demo that can still act stops them in order and removes the folder.
-Read ``Household.close`` first.
+The rule: whatever ends the demo ends them all, by one mechanism. Everything hangs on pipes that
+the kernel closes with the demo: brokerd and the regions end with the first one, and with the
+second one a sweeper removes what is left. A good end closes the same pipes. Read
+``Household.close`` first.
 """
 
 import contextlib
 import os
-import shutil
-import signal
 import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
 
+from broker.demo import sweeper
+
 START_S = 60.0
 STOP_S = 20.0
-SWEEP_S = 60.0
+SWEEP_S = sweeper.REGIONS_S + sweeper.FILES_S
+SOCKET = "brokerd.sock"
+SOCKET_BYTES_MAX = 107  # of a path, by the kernel
+LAST_WORDS = 800
 
 
 class HouseholdError(Exception):
-    """brokerd did not start; the sentence holds its last words."""
+    """What the demo needs did not start; the sentence holds its last words."""
 
 
 class Household:
     """A brokerd with three embedded regions, in a folder of its own."""
 
     def __init__(self) -> None:
-        self.folder = Path(tempfile.mkdtemp(prefix="broker-demo-"))
-        self.address = f"unix:{self.folder / 'brokerd.sock'}"
-        self._lifeline, self._held = os.pipe()
+        self.folder = Path()
+        self._descriptors: list[int] = []
+        self._lifeline = -1  # read by brokerd and the regions; only the demo holds its other end
+        self._sign_of_life = -1  # held by the demo and brokerd; the sweeper reads its other end
         self._brokerd: subprocess.Popen[bytes] | None = None
+        self._sweeper: subprocess.Popen[bytes] | None = None
+
+    def open(self) -> None:
+        """Make the folder, and start what will remove it."""
+        self.folder = Path(tempfile.mkdtemp(prefix="broker-demo-", dir=_root()))
+        self._lifeline, held = os.pipe()
+        watched, self._sign_of_life = os.pipe()
+        self._descriptors = [self._lifeline, held, self._sign_of_life]
+        self._sweeper = subprocess.Popen(
+            [sys.executable, "-m", "broker.demo.sweeper", str(watched), str(self.folder)],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            pass_fds=(watched,),
+            start_new_session=True,  # a Ctrl-C is the demo's to hear
+        )
+        os.close(watched)
+
+    @property
+    def address(self) -> str:
+        """Where brokerd listens."""
+        return f"unix:{self.folder / SOCKET}"
 
     @property
     def pid(self) -> int:
         """The process id of brokerd; 0 when it does not run."""
         return self._brokerd.pid if self._brokerd is not None else 0
 
+    def store(self, region: str) -> Path:
+        """The directory that is a region's store."""
+        return self.folder / "embedded" / region / "store"
+
     def start(self) -> None:
-        """Start brokerd; ``wait_ready`` says when it answers."""
-        os.set_inheritable(self._lifeline, True)
+        """Start brokerd; ``check`` says while one waits whether it still can answer."""
+        command = [sys.executable, "-m", "broker.daemon", "--data-dir", str(self.folder)]
         with (self.folder / "brokerd.log").open("ab") as log:
             self._brokerd = subprocess.Popen(
-                [*_BROKERD, "--data-dir", str(self.folder), "--lifeline", str(self._lifeline)],
+                [*command, "--lifeline", str(self._lifeline)],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
-                pass_fds=(self._lifeline,),
-                start_new_session=True,  # a Ctrl-C is the demo's to hear
+                pass_fds=(self._lifeline, self._sign_of_life),
+                start_new_session=True,
             )
 
     def check(self, began_s: float) -> None:
@@ -66,32 +97,34 @@ class Household:
             self._brokerd.wait()
             self._brokerd = None
 
-    def close(self) -> None:
-        """End brokerd, the regions and their gangs, and remove the folder."""
+    def close(self) -> bool:
+        """End brokerd, the regions and their gangs, and remove the folder.
+
+        Returns whether nothing is left of them.
+        """
+        for descriptor in self._descriptors:
+            os.close(descriptor)
+        self._descriptors = []
         if self._brokerd is not None:
-            self._brokerd.send_signal(signal.SIGTERM)
             with contextlib.suppress(subprocess.TimeoutExpired):
                 self._brokerd.wait(STOP_S)
             self.kill()
+        if self._sweeper is None:
+            return True
         with contextlib.suppress(subprocess.TimeoutExpired):
-            subprocess.run(
-                [*_BROKERD, "stop-embedded", "--data-dir", str(self.folder)],
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
-                start_new_session=True,
-                timeout=SWEEP_S,
-                check=False,
-            )
-        for end in (self._held, self._lifeline):
-            with contextlib.suppress(OSError):
-                os.close(end)
-        shutil.rmtree(self.folder, ignore_errors=True)
+            if self._sweeper.wait(SWEEP_S) == 0:
+                return True
+        return sweeper.sweep(self.folder)
 
     def _last_words(self) -> str:
         with contextlib.suppress(OSError):
-            return (self.folder / "brokerd.log").read_text(errors="replace")[-800:].strip()
+            said = (self.folder / "brokerd.log").read_text(errors="replace")
+            return said[-LAST_WORDS:].strip()
         return "it left no word"
 
 
-_BROKERD = (sys.executable, "-m", "broker.daemon")
+def _root() -> str:
+    """Where temporary files go, unless a socket in there would have too long a name."""
+    root = tempfile.gettempdir()
+    longest = Path(root) / "broker-demo-12345678" / SOCKET
+    return root if len(os.fsencode(longest)) <= SOCKET_BYTES_MAX else "/tmp"

@@ -12,16 +12,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from rich.table import Table
-
+from broker.demo import summary
 from broker.demo.chronicle import Chronicle, StoryError
 from broker.demo.household import Household
-from broker.demo.narration import sentence
-from broker.demo.screen import Screen, curve
+from broker.demo.narration import Narrator
+from broker.demo.screen import Screen, Sight, curve
+from broker.demo.testimony import newest_report
 from broker.sdk import AsyncClient, BrokerError, Watch, pack
 from broker.sdk.intent import parse_intent
 from broker.sdk.settings import find
-from broker.v1 import event_pb2, local_service_pb2, placement_pb2, run_pb2
+from broker.v1 import event_pb2, local_service_pb2, run_pb2
 from broker.v1.event_pb2 import Event
 
 FIRST, SECOND, THIRD = "us-east4", "europe-west1", "us-central1"
@@ -31,6 +31,9 @@ TEAM = "research"
 HERE = Path(__file__).parent
 PATIENCE_S = 4
 NOTICE_S = 8
+LOOK_S = 0.25
+RETRY_FOR_S = 30.0
+ALONE_S = 60.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,44 +43,54 @@ class Pace:
     steps: int = 300
     step_s: float = 0.12
     kill_at: int = 45
-    back_after_s: float = 4.0
+    steps_without_broker: int = 25
     preempt_at: int = 140
 
 
 class Story:
     """One telling."""
 
-    def __init__(self, household: Household, screen: Screen, client: AsyncClient) -> None:
+    def __init__(
+        self, household: Household, screen: Screen, client: AsyncClient, pace: Pace
+    ) -> None:
         self.household = household
         self.screen = screen
         self.client = client
+        self.pace = pace
         self.chronicle = Chronicle()
-        self.name = ""
-        self.note = ""
+        self.narrator = Narrator(len(REGIONS))
+        self.run = run_pb2.Run()
 
-    async def tell(self, pace: Pace) -> run_pb2.Run:
+    async def tell(self) -> run_pb2.Run:
         """Tell it all; return the run as it ended. Raises StoryError or HouseholdError."""
         await self._open()
-        await self._submit(pace)
+        await self._submit()
         async with asyncio.TaskGroup() as group:
             followers = [group.create_task(self._follow()), group.create_task(self._look())]
-            await self._first_start()
-            await self._lose_the_broker(pace)
-            await self._lose_the_machines(pace)
-            await self._end(pace)
+            await self._start()
+            await self._lose_the_broker()
+            await self._lose_the_machines()
+            await self._end()
             for follower in followers:
                 follower.cancel()
-        return await self.client.runs.get(self.name)
+        self.run = await self.client.runs.get(self.run.name)
+        return self.run
 
     async def _open(self) -> None:
-        self.screen.title("Three regions on this machine, and a broker over them")
+        screen = self.screen
+        screen.head(
+            "The capacity broker: a training run over three regions, from intent to result",
+            "Daemon, clusters, processes, training and checkpoints are real; the GPUs and their",
+            "prices are made up. It takes about a minute; Ctrl-C ends it and leaves nothing behind.",
+        )
+        screen.title("Three regions on this machine, and a broker over them")
         await self._start_broker()
         for region in REGIONS:
             policy = await self.client.regions.policy(region)
             policy.patience.partial.FromSeconds(PATIENCE_S)
             await self.client.regions.set_policy(region, policy)
-        self.screen.say(
-            f"ops: a gang that comes only in part is borne {PATIENCE_S} s, for the demo"
+        screen.say(
+            f"ops: a gang that comes only in part is borne {PATIENCE_S} s; short, for a demo"
         )
         await self.client.regions.inject(
             local_service_pb2.InjectFaultRequest(
@@ -85,71 +98,92 @@ class Story:
                 partial=local_service_pb2.PartialArrival(flavor=SPOT, nodes=5),
             )
         )
-        self.screen.say(f"{FIRST}, the cheapest, has machines for five; the rest are out of stock")
+        screen.say(f"{FIRST}, the cheapest, has five spot machines; the rest are out of stock")
 
-    async def _submit(self, pace: Pace) -> None:
-        self.screen.title("A run: 8 x H100, spot, in any region")
-        variables = {"STEPS": str(pace.steps), "STEP_SECONDS": str(pace.step_s)}
+    async def _submit(self) -> None:
+        self.screen.title("Submitted: 8 x H100, spot, in any region, ten minutes' wait at most")
+        variables = {"STEPS": str(self.pace.steps), "STEP_SECONDS": str(self.pace.step_s)}
         text = (HERE / "intent.yaml").read_bytes()
         intent = parse_intent(text, "intent.yaml", variables)
         with pack(HERE / "training") as bundle:
             uploaded = await self.client.runs.upload_bundle(TEAM, bundle)
         intent.message.workload.bundle_digest = uploaded.name.rpartition("/")[2]
-        run = await self.client.runs.submit(TEAM, intent.message, run_id=intent.run_id)
-        self.name = run.name
-        self.screen.say(f"submitted {run.name}")
+        self.run = await self.client.runs.submit(TEAM, intent.message, run_id=intent.run_id)
+        self.screen.say(f"{self.run.name} is in the log; from here on it cannot be lost")
 
-    async def _first_start(self) -> None:
+    async def _start(self) -> None:
         until = self.chronicle.until
-        await until("a wait that is judged stuck", _is(event_pb2.EVENT_TYPE_PLACEMENT_STUCK), 60)
-        await until("a leg elsewhere", _is(event_pb2.EVENT_TYPE_PLACEMENT_ADDED), 30)
-        granted = await until("a grant", _is(event_pb2.EVENT_TYPE_GRANTED), 60)
+        await until("a wait that is judged stuck", _Is(event_pb2.EVENT_TYPE_PLACEMENT_STUCK), 60)
+        await until("a leg elsewhere", _Is(event_pb2.EVENT_TYPE_PLACEMENT_ADDED), 30)
+        granted = await until("a grant", _Is(event_pb2.EVENT_TYPE_GRANTED), 60)
         await self._expect_place(granted, SECOND)
-        await until("a start", _is(event_pb2.EVENT_TYPE_GANG_RUNNING), 60)
+        await until("a start", _Is(event_pb2.EVENT_TYPE_GANG_RUNNING), 60)
 
-    async def _lose_the_broker(self, pace: Pace) -> None:
-        await self.chronicle.until_step(pace.kill_at, 90)
+    async def _lose_the_broker(self) -> None:
+        await self.chronicle.until_step(self.pace.kill_at, 90)
         at_step, pid = self.chronicle.step, self.household.pid
         self.screen.title("The broker is killed")
         self.household.kill()
-        self.note = "brokerd is dead; the gang does not know"
         self.screen.say(f"kill -9 {pid}, at step {at_step}", style="red")
-        await asyncio.sleep(pace.back_after_s)
+        await self._until_step_without_broker(at_step + self.pace.steps_without_broker)
         await self._start_broker()
-        self.note = ""
-        await self.chronicle.until_step(at_step + 1, 60)
+        await self.chronicle.until_step(at_step + self.pace.steps_without_broker, 60)
+        self.run = await self.client.runs.get(self.run.name)
+        if [epoch.number for epoch in self.run.epochs] != [1]:
+            raise StoryError("the run was started again, though only its broker was killed")
         self.screen.say(
-            f"the run did not notice: step {at_step} when it was killed,"
-            f" {self.chronicle.step} now, the same gang",
+            f"the run did not notice: step {self.chronicle.step} now, the same start of the gang",
             style="green",
         )
 
-    async def _lose_the_machines(self, pace: Pace) -> None:
-        await self.chronicle.until_step(pace.preempt_at, 90)
+    async def _until_step_without_broker(self, step: int) -> None:
+        """Wait until the gang's own reports, read in its region's store, tell of a step."""
+        give_up_s = time.monotonic() + ALONE_S
+        told_step, loss = self._gang_says()
+        while told_step < step:
+            if time.monotonic() > give_up_s:
+                raise StoryError("the gang stopped when its broker was killed")
+            await asyncio.sleep(LOOK_S)
+            told_step, loss = self._gang_says()
+        self.screen.say(
+            f"brokerd is dead, the gang trains on: step {told_step}, loss {loss:.2f}, by its own"
+            f" reports in the store of {SECOND}"
+        )
+
+    async def _lose_the_machines(self) -> None:
+        await self.chronicle.until_step(self.pace.preempt_at, 90)
         self.screen.title("The cloud takes the machines back")
+        at_step = self.chronicle.step
         fault = local_service_pb2.InjectFaultRequest(
             region=f"regions/{SECOND}", preempt=local_service_pb2.Preemption(flavor=SPOT)
         )
         fault.preempt.notice.FromSeconds(NOTICE_S)
         await self.client.regions.inject(fault)
-        self.screen.say(f"{SECOND}: spot machines are preempted, {NOTICE_S} s notice", style="red")
+        self.screen.say(
+            f"{SECOND}: all spot machines are preempted, with {NOTICE_S} s notice", style="red"
+        )
         until = self.chronicle.until
-        await until("the end of the preempted start", _is(event_pb2.EVENT_TYPE_SEALED), 60)
-        await until("a place in the queue again", _is(event_pb2.EVENT_TYPE_REQUEUED), 30)
-        granted = await until("the next grant", _is(event_pb2.EVENT_TYPE_GRANTED), 60)
+        sealed = await until("the end of that start", _Is(event_pb2.EVENT_TYPE_SEALED), 60)
+        await until("a place in the queue again", _Is(event_pb2.EVENT_TYPE_REQUEUED), 30)
+        self.screen.say(
+            f"the notice came at step {at_step}; the newest step that counts is"
+            f" {max(sealed.sealed_steps, default=0)}"
+        )
+        granted = await until("the next grant", _Is(event_pb2.EVENT_TYPE_GRANTED), 60)
         await self._expect_place(granted, THIRD)
-        await until("the next start", _is(event_pb2.EVENT_TYPE_GANG_RUNNING), 60)
-        run = await self.client.runs.get(self.name)
-        if not run.epochs[-1].HasField("resume_step"):
+        await until("the next start", _Is(event_pb2.EVENT_TYPE_GANG_RUNNING), 60)
+        self.run = await self.client.runs.get(self.run.name)
+        if not self.run.epochs[-1].HasField("resume_step"):
             raise StoryError("the second start resumed from nothing")
         self.screen.say(
-            f"resumed from step {run.epochs[-1].resume_step}, which was copied there ahead",
+            f"resumed in {THIRD} from step {self.run.epochs[-1].resume_step}, which was copied"
+            " there before the gang stood at its gate",
             style="green",
         )
 
-    async def _end(self, pace: Pace) -> None:
-        limit_s = 60 + 3 * pace.steps * pace.step_s
-        ended = await self.chronicle.until("the end", _is(event_pb2.EVENT_TYPE_ENDED), limit_s)
+    async def _end(self) -> None:
+        limit_s = 60 + 3 * self.pace.steps * self.pace.step_s
+        ended = await self.chronicle.until("the end", _Is(event_pb2.EVENT_TYPE_ENDED), limit_s)
         if ended.run_state != run_pb2.RUN_STATE_SUCCEEDED:
             raise StoryError(f"the run ended otherwise: {ended.message}")
 
@@ -165,37 +199,62 @@ class Story:
         self.screen.say(f"brokerd answers, {time.monotonic() - began_s:.1f} s after its start")
 
     async def _expect_place(self, granted: Event, region: str) -> None:
-        run = await self.client.runs.get(self.name)
+        run = await self.client.runs.get(self.run.name)
         found = next((p for p in run.placements if p.name == granted.placement), None)
         place = found.place.region if found is not None else "nowhere"
         if place != region:
             raise StoryError(f"the start was granted in {place}, and should have been in {region}")
 
     async def _follow(self) -> None:
-        async for update in self.client.follow(Watch(self.name)):
+        """Hear all that the broker tells of the run, and say what is worth a line."""
+        async for update in self.client.follow(Watch(self.run.name)):
             event = self.chronicle.take(update)
-            told = sentence(event) if event is not None else None
-            if told is not None:
-                self.screen.say(told.text, style=told.style)
+            if event is not None:
+                told = self.narrator.hear(event)
+            else:
+                told = self.narrator.step(self.chronicle.step, self.chronicle.last_loss)
+            for line in told:
+                self.screen.say(line.text, style=line.style)
 
     async def _look(self) -> None:
-        run: run_pb2.Run | None = None
+        """Keep the lower part of the screen as things are."""
         while True:
+            chronicle, note = self.chronicle, ""
+            step, losses = chronicle.step, chronicle.losses
             if self.household.pid:
                 with contextlib.suppress(BrokerError):
-                    run = await self.client.runs.get(self.name)
-            chronicle = self.chronicle
-            self.screen.update(run, chronicle.losses, chronicle.step, self.note)
-            await asyncio.sleep(0.25)
+                    self.run = await self.client.runs.get(self.run.name)
+            else:
+                note = "brokerd is dead; step and loss are read from the gang's own reports"
+                told_step, loss = self._gang_says()
+                step, losses = told_step, {**losses, told_step: loss}
+            self.screen.update(
+                Sight(
+                    run=self.run,
+                    losses=losses,
+                    step=step,
+                    steps=self.pace.steps,
+                    newest=chronicle.newest,
+                    note=note,
+                )
+            )
+            await asyncio.sleep(LOOK_S)
+
+    def _gang_says(self) -> tuple[int, float]:
+        """Return step and loss by what the gang wrote into its region's store."""
+        report = newest_report(self.household.store(SECOND), self.run)
+        if report is None or report.step is None or report.loss is None:
+            return self.chronicle.step, self.chronicle.last_loss or 0.0
+        return report.step, report.loss
 
 
 async def tell(household: Household, screen: Screen, pace: Pace) -> run_pb2.Run:
     """Tell the story over a household. Raises StoryError or HouseholdError."""
-    settings = find(server=household.address, team=TEAM)
-    async with AsyncClient(settings, retry_for_s=30.0) as client:
-        story = Story(household, screen, client)
+    settings = find(server=household.address, team=TEAM, user="demo")
+    async with AsyncClient(settings, retry_for_s=RETRY_FOR_S) as client:
+        story = Story(household, screen, client, pace)
         try:
-            run = await story.tell(pace)
+            run = await story.tell()
         except* (StoryError, BrokerError) as group:
             raise StoryError(str(_first(group))) from group
         await _sum_up(story, run)
@@ -203,44 +262,28 @@ async def tell(household: Household, screen: Screen, pace: Pace) -> run_pb2.Run:
 
 
 async def _sum_up(story: Story, run: run_pb2.Run) -> None:
-    timeline = await story.client.runs.timeline(run.name)
     screen, losses = story.screen, story.chronicle.losses
-    screen.title("What it took")
-    table = Table(box=None, padding=(0, 3, 0, 0))
-    for heading in ("place", "end", "coming", "at the gate", "running", "cost"):
-        table.add_column(heading, justify="left" if heading in ("place", "end") else "right")
-    for placement in run.placements:
-        phases = placement.phases
-        table.add_row(
-            placement.place.region,
-            placement_pb2.PlacementEnd.Name(placement.end).removeprefix("PLACEMENT_END_").lower(),
-            *(
-                f"{phase.ToTimedelta().total_seconds():.0f} s"
-                for phase in (phases.provisioning, phases.at_gate, phases.running)
-            ),
-            f"${placement.cost.units + placement.cost.nanos / 1e9:.4f}",
-        )
-    screen.show(table)
+    timeline = await story.client.runs.timeline(run.name)
+    by_phase = summary.cost_by_phase(timeline.placements)
     useful_s = timeline.time_to_useful_work.ToTimedelta().total_seconds()
-    cost = timeline.cost.units + timeline.cost.nanos / 1e9
-    screen.say(f"time to useful work: {useful_s:.1f} s from submit to the first step")
-    screen.say(f"cost: ${cost:.4f} at the regions' prices, waits at the gate included")
-    values = list(losses.values())
-    screen.say(f"loss: {values[0]:.2f} {curve(losses)} {values[-1]:.2f}")
-
-
-def _is(kind: event_pb2.EventType) -> "Kind":
-    return Kind(kind)
+    parts = ", ".join(f"{phase} ${cost:.3f}" for phase, cost in by_phase.items())
+    screen.title("What it took")
+    screen.show(summary.chart(timeline.placements, screen.width - 4))
+    screen.show(summary.table(timeline.placements))
+    screen.show(
+        f"time to useful work  {useful_s:.1f} s from submit to the first step\n"
+        f"cost                 ${summary.dollars(timeline.cost):.3f}: {parts}\n"
+        f"loss                 {losses[min(losses)]:.2f} {curve(losses)} {losses[max(losses)]:.2f}"
+    )
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class _Is:
     """Whether an event is of one kind."""
 
-    kind: event_pb2.EventType
+    kind: int
 
     def __call__(self, event: Event) -> bool:
-        """Return whether it is."""
         return event.type == self.kind
 
 
