@@ -47,7 +47,11 @@ class Cause(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlavorSeen:
-    """One flavor of one queue. Quota in GPUs, nodes in nodes; None was not seen."""
+    """One flavor of one queue. Quota in GPUs, nodes in nodes; None was not seen.
+
+    ``eta_s``: in how many seconds capacity that is booked now would come, as the cluster says;
+    None: it names no time. ``max_run_s``: how long a node stays; None: until it is given back.
+    """
 
     flavor: str
     accelerator: str
@@ -65,6 +69,8 @@ class FlavorSeen:
     max_nodes: int | None
     startup_s: float | None
     preemption_notice_s: float | None
+    eta_s: float | None = None
+    max_run_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -205,7 +211,9 @@ class ClusterObservation:
     ``is_whole`` False: some of it could not be seen, ``blind`` says what; then what is missing
     here is unknown, not absent. ``changed`` names the placements and runs (by key) that differ
     from the observation before; None means everything may.
-    ``foreign_incarnation`` is a newer broker incarnation found in the store, or None.
+    ``foreign_incarnation`` is a newer broker incarnation found in the store, or None. ``unread``
+    are runs, by key, of which the store holds what cannot be read though it answers, and why: of
+    them all is as it was last known.
     """
 
     cluster: str
@@ -220,6 +228,7 @@ class ClusterObservation:
     signals: tuple[SignalSeen, ...]
     changed: frozenset[str] | None
     foreign_incarnation: int | None = None
+    unread: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -23,6 +23,10 @@ MARKERS = frozenset({".complete", ".metadata"})
 """What shows that a checkpoint folder is complete: ours, and PyTorch DCP's."""
 
 
+MAX_NAMES = 100_000
+"""Of one folder. A run with more is not read: a look must end, for the sake of the others."""
+
+
 class RecordConflictError(Exception):
     """Another record of the same name is there already, and says something else."""
 
@@ -102,7 +106,7 @@ def read_run(
     keys = layout.RunKeys(run_key)
     before = known or RunInStore(run_key=run_key)
     look = _Look(store=store, keys=keys, before=before, closed=closed, now_s=now_s)
-    folders = [name[:-1] for name in store.list(keys.root) if name.endswith("/")]
+    folders = [name[:-1] for name in _listed(store, keys.root) if name.endswith("/")]
     placements = _read_placements(look)
     numbers = {number for name in folders if (number := layout.owner_number_of(name)) is not None}
     granted = {
@@ -196,7 +200,7 @@ class _Look:
 
 def _read_placements(look: _Look) -> dict[str, PlacementInStore]:
     seen = {}
-    for name in look.store.list(look.keys.placements):
+    for name in _listed(look.store, look.keys.placements):
         placement = name.rstrip("/")
         if not layout.is_name(placement):
             continue
@@ -252,7 +256,7 @@ def _read_reports(
     """Read reports and ends. A process that ended reports no more, so neither is read again."""
     reports = dict(last.reports) if last else {}
     ends = dict(last.ends) if last else {}
-    names = store.list(keys.reports(epoch))
+    names = _listed(store, keys.reports(epoch))
     for nonce in sorted({name.removesuffix(".end") for name in names}):
         if not layout.is_nonce(nonce) or nonce in ends:
             continue
@@ -272,7 +276,7 @@ def _read_gate_ends(
 ) -> dict[str, layout.End]:
     """Read the ends of those that left before they saw the grant: rank 0 may have listed them."""
     found = {}
-    for name in store.list(keys.gates(placement)):
+    for name in _listed(store, keys.gates(placement)):
         nonce = name.removesuffix(".end")
         if nonce == name or not layout.is_nonce(nonce) or nonce in ends:
             continue
@@ -287,12 +291,12 @@ def _read_checkpoints(
 ) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Return the complete and the unfinished steps. A complete one stays so until it is removed."""
     known = frozenset(last.checkpoints if last else ())
-    names = [name[:-1] for name in store.list(keys.checkpoints(epoch)) if name.endswith("/")]
+    names = [name[:-1] for name in _listed(store, keys.checkpoints(epoch)) if name.endswith("/")]
     steps = sorted(step for name in names if (step := layout.step_of(name)) is not None)
     complete = tuple(
         step
         for step in steps
-        if step in known or MARKERS.intersection(store.list(f"{keys.checkpoint(epoch, step)}/"))
+        if step in known or MARKERS.intersection(_listed(store, f"{keys.checkpoint(epoch, step)}/"))
     )
     return complete, tuple(step for step in steps if step not in complete)
 
@@ -318,6 +322,13 @@ def _read(
     if isinstance(found, Unreachable):
         raise StoreUnreachable(found.why)
     return found
+
+
+def _listed(store: Store, prefix: str) -> tuple[str, ...]:
+    names = store.list(prefix)
+    if len(names) > MAX_NAMES:
+        raise StoreUnreachable(f"{prefix}: more than {MAX_NAMES} names")
+    return names
 
 
 def _read_bytes(store: Store, key: str, limit_bytes: int) -> bytes | None:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Callable, Dict, List, Optional, Tuple, TypeVar, Union
 
 from regions.launcher import layout
+from regions.launcher.words import can_be_told, told
 
 SCHEMA_VERSION = 1
 MAX_RECORD_BYTES = 1 << 20
@@ -70,7 +71,11 @@ def read_end(raw: bytes) -> Union[layout.End, Unreadable]:
 def write_gate(gate: layout.Gate) -> bytes:
     """Write a gate record."""
     return _write(
-        "gate", rank=gate.rank, nonce=gate.nonce, count=gate.count, member=gate.member[:MAX_TEXT]
+        "gate",
+        rank=gate.rank,
+        nonce=gate.nonce,
+        count=gate.count,
+        member=told(gate.member, MAX_TEXT),
     )
 
 
@@ -97,7 +102,7 @@ def write_grant(grant: layout.Grant) -> bytes:
 def write_owner(owner: Union[layout.Started, layout.Revoked]) -> bytes:
     """Write an owner."""
     if isinstance(owner, layout.Revoked):
-        return _write("owner", is_started=False, by=owner.by[:MAX_TEXT])
+        return _write("owner", is_started=False, by=told(owner.by, MAX_TEXT))
     return _write(
         "owner",
         is_started=True,
@@ -111,7 +116,7 @@ def write_drain(order: layout.DrainOrder) -> bytes:
     """Write a drain order."""
     return _write(
         "drain",
-        reason=order.reason[:MAX_TEXT],
+        reason=told(order.reason, MAX_TEXT),
         grace_s=order.grace_s,
         deadline_unix_s=order.deadline_unix_s,
     )
@@ -119,7 +124,7 @@ def write_drain(order: layout.DrainOrder) -> bytes:
 
 def write_fence(fence: layout.Fence) -> bytes:
     """Write a fence."""
-    return _write("fence", reason=fence.reason[:MAX_TEXT])
+    return _write("fence", reason=told(fence.reason, MAX_TEXT))
 
 
 def write_report(report: layout.Report) -> bytes:
@@ -145,7 +150,7 @@ def write_end(end: layout.End) -> bytes:
         rank=end.rank,
         nonce=end.nonce,
         kind=end.kind,
-        cause=end.cause[:MAX_TEXT],
+        cause=told(end.cause, MAX_TEXT),
         exit_code=end.exit_code,
         signal=end.signal,
         at_unix_s=end.at_unix_s,
@@ -180,7 +185,7 @@ class _Fields:
 
     def text(self, name: str) -> str:
         value = self.take(name)
-        fits = isinstance(value, str) and len(value) <= MAX_TEXT
+        fits = isinstance(value, str) and len(value) <= MAX_TEXT and can_be_told(value)
         found: str = _checked(name, value, lambda _: fits)
         return found
 

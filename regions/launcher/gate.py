@@ -28,6 +28,10 @@ from regions.launcher.rules import (
 from regions.launcher.settings import Settings
 from regions.launcher.store import Store, StoreUnreachable
 
+MAX_AT_GATE = 4 * layout.MAX_RANKS
+"""Of the largest gang, and of what it was before its cluster made it anew; each is read at every
+look, so that there must be an end."""
+
 
 @dataclass(frozen=True)
 class Place:
@@ -121,6 +125,8 @@ def _look(place: Place, known: _Knowledge) -> None:
 def read_gates(store: Store, keys: layout.RunKeys, placement: str) -> Tuple[layout.Gate, ...]:
     """Read who stands, or stood, at a gate; those that said they left, and garbage, left out."""
     names = store.list(keys.gates(placement))
+    if len(names) > MAX_AT_GATE:
+        raise StoreUnreachable(f"{keys.gates(placement)}: more than {MAX_AT_GATE} records")
     left = {name[: -len(".end")] for name in names if name.endswith(".end")}
     gates: List[layout.Gate] = []
     for name in names:

@@ -18,9 +18,9 @@ MAX_EPOCH_NUMBER = 999_999_999
 
 _NONCE = re.compile(r"[0-9a-f]{8,64}")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._~-]{0,127}")
-_EPOCH = re.compile(r"e(\d{6,9})-([0-9a-f]{8,64})")
-_OWNER_FOLDER = re.compile(r"e(\d{6,9})")
-_STEP = re.compile(r"step-(0|[1-9]\d{0,14})")
+_EPOCH = re.compile(r"e([0-9]{6,9})-([0-9a-f]{8,64})")
+_OWNER_FOLDER = re.compile(r"e([0-9]{6,9})")
+_STEP = re.compile(r"step-(0|[1-9][0-9]{0,14})")
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 
 
@@ -276,13 +276,20 @@ def check_name(text: str) -> str:
 def epoch_of(folder: str) -> Optional[EpochId]:
     """Read an epoch's folder name; None if it is something else."""
     found = _EPOCH.fullmatch(folder)
-    return EpochId(number=int(found.group(1)), nonce=found.group(2)) if found else None
+    number = None if found is None else owner_number_of(f"e{found.group(1)}")
+    if found is None or number is None:
+        return None
+    return EpochId(number=number, nonce=found.group(2))
 
 
 def owner_number_of(folder: str) -> Optional[int]:
-    """Read the folder name of an owner; None if it is something else."""
+    """Read the folder name of an owner; None if it is something else.
+
+    There is no epoch 0, and one number has one name: what has another was never written by us.
+    """
     found = _OWNER_FOLDER.fullmatch(folder)
-    return int(found.group(1)) if found else None
+    number = int(found.group(1)) if found else 0
+    return number if number > 0 and folder == f"e{number:06d}" else None
 
 
 def step_of(folder: str) -> Optional[int]:

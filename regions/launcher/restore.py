@@ -19,6 +19,9 @@ DEFAULT_MARGIN = 8
 
 A closed epoch leaves its owner record in a store, so that a lost history reaches at most one number
 above what a look at every store finds; the rest is for stores that somebody waived."""
+MAX_LOST = 10_000
+"""How many epochs of one run a lost history can have held. A trace above that is no trace of ours:
+to revoke every number below it would take for ever, so that a person must look."""
 
 
 @dataclass(frozen=True)
@@ -76,7 +79,8 @@ def top_number(last_number: int, stores: Tuple[StoreSeen, ...], margin: int) -> 
     To be taken once, from the first complete look: what the revocations leave behind are traces
     too, and a top that moved with them would never be reached.
     """
-    return max([last_number, *(n for store in stores for n in _numbers(store))]) + margin
+    ours = (n for store in stores for n in _numbers(store) if n <= last_number + MAX_LOST)
+    return max([last_number, *ours]) + margin
 
 
 def adopt(
@@ -94,6 +98,12 @@ def adopt(
     granted trains, or stands at its gate with that grant on its way.
     """
     garbled = {f"{store.region} epoch {n}" for store in stores for n in _garbled(store)}
+    garbled |= {
+        f"{store.region} epoch {n}"
+        for store in stores
+        for n in _numbers(store)
+        if n > last_number + MAX_LOST
+    }
     if unseen or garbled:
         # A region that does not answer may hold a running gang. To wait is safe.
         return NotSeen(tuple(sorted(unseen | garbled)))

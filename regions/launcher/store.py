@@ -9,6 +9,8 @@ Read ``Store`` first, then ``DirectoryStore.create_if_absent``.
 
 from __future__ import annotations
 
+import errno
+import io
 import os
 import re
 import secrets
@@ -20,6 +22,8 @@ from urllib.parse import unquote, urlsplit
 MARKER = ".store"
 """The file at the root that says: this is the store, and not the empty folder it was mounted on."""
 SCRATCH = ".tmp"
+_NO_FILE = (errno.ELOOP, errno.ENXIO, errno.ENODEV)
+"""How a link, a socket and a device without a driver answer to being opened."""
 _PART = re.compile(r"[A-Za-z0-9._~=@+-]{1,255}")
 
 
@@ -39,7 +43,11 @@ class Store(Protocol):
     """Keys are parts joined by ``/``. Every call may raise StoreUnreachable or InvalidKey."""
 
     def get(self, key: str) -> Optional[BinaryIO]:
-        """Open what the key holds, to be read within a limit and closed; None if it is absent."""
+        """Open what the key holds, to be read within a limit and closed; None if it is absent.
+
+        What is there and can be no record (a folder, a link, a pipe) reads as empty: it is not
+        absent, and one that somebody put there must not look like a store that is silent.
+        """
 
     def create_if_absent(self, key: str, data: bytes) -> bool:
         """Write, durably and whole, only if the key is absent. False: somebody else's is there."""
@@ -117,10 +125,12 @@ class DirectoryStore:
             self._require_root()
             return None
         except OSError as error:
+            if error.errno in _NO_FILE:
+                return io.BytesIO()
             raise StoreUnreachable(f"{key}: {error}") from error
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             os.close(descriptor)
-            raise StoreUnreachable(f"{key}: not a file")
+            return io.BytesIO()
         return os.fdopen(descriptor, "rb")
 
     def create_if_absent(self, key: str, data: bytes) -> bool:
@@ -157,6 +167,8 @@ class DirectoryStore:
         if prefix and not prefix.endswith("/"):
             raise InvalidKey(f"not a prefix: {prefix[:200]!r}")
         path = self._path(prefix[:-1]) if prefix else self.root
+        if path != self.root and os.path.islink(path):
+            raise StoreUnreachable(f"{prefix}: a link stands where a folder should")
         try:
             with os.scandir(path) as entries:
                 names = [_entry_name(entry) for entry in entries]
@@ -179,7 +191,13 @@ class DirectoryStore:
             raise StoreUnreachable(f"{key}: {error}") from error
 
     def _path(self, key: str) -> str:
-        return os.path.join(self.root, *check_key(key))
+        """Return where a key is. A folder that is a link leads out of the store: no answer."""
+        path = self.root
+        for part in check_key(key):
+            if path != self.root and os.path.islink(path):
+                raise StoreUnreachable(f"{key}: a link stands where a folder should")
+            path = os.path.join(path, part)
+        return path
 
     def _require_root(self) -> None:
         try:

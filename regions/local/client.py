@@ -205,6 +205,7 @@ class LocalCluster:
             signals=tuple(seen.signal_seen(signal, now_s) for signal in known.signals),
             changed=self._changed(placements, look),
             foreign_incarnation=self._foreign(look),
+            unread=look.unread,
         )
 
     def _store_alone(self, look: Look, silence: str) -> ClusterObservation:
@@ -222,6 +223,7 @@ class LocalCluster:
             signals=(),
             changed=None,
             foreign_incarnation=self._foreign(look),
+            unread=look.unread,
         )
 
     def _foreign(self, look: Look) -> int | None:
@@ -238,6 +240,7 @@ class LocalCluster:
         changed = {name for name in names if placements.get(name) != last.placements.get(name)}
         keys = look.epochs.keys() | last.epochs.keys()
         changed |= {key.run_key for key in keys if look.epochs.get(key) != last.epochs.get(key)}
+        changed |= look.unread.keys() - last.unread.keys()
         return frozenset(changed)
 
 

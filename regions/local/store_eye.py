@@ -1,12 +1,13 @@
 """What a region's store says, looked at again and again at the cost of what is still open.
 
 The rule: a store that cannot be read leaves everything as it was last known, and is said to be so;
-nothing becomes absent by it. The cluster is looked at before the store, so that a process seen gone
-has had the time to write its last word. Read ``StoreEye.look`` first.
+nothing becomes absent by it. What cannot be read of one run is that run's alone. The cluster is
+looked at before the store, so that a process seen gone has had the time to write its last word.
+Read ``StoreEye.look`` first.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from regions import gatehouse
 from regions.cluster import (
@@ -20,7 +21,7 @@ from regions.gatehouse import Closed, EpochInStore, RunInStore
 from regions.launcher import layout
 from regions.launcher.reading import Absent, Reading
 from regions.launcher.rules import Owner
-from regions.launcher.store import Store, StoreError
+from regions.launcher.store import Store, StoreError, StoreUnreachable
 
 RESYNC_S = 60.0
 """How often runs are looked for that nobody named, and a newer life of the broker."""
@@ -28,12 +29,14 @@ RESYNC_S = 60.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Look:
-    """One look. ``trouble`` is empty if all that was looked for was read."""
+    """One look. ``trouble`` is empty if the store answered; ``unread`` are the runs, by their keys,
+    of which something could not be read all the same, and why."""
 
     runs: Mapping[str, RunInStore]
     epochs: Mapping[EpochKey, EpochSeen]
     newest_incarnation: int | None
     trouble: str
+    unread: Mapping[str, str] = field(default_factory=dict)
 
 
 class StoreEye:
@@ -44,7 +47,8 @@ class StoreEye:
         self._runs: dict[str, RunInStore] = {}
         self._epochs: dict[str, dict[EpochKey, EpochSeen]] = {}
         self._open: set[str] = set()
-        self._incarnation: int | None = None
+        self._lives: frozenset[int] = frozenset()
+        self._unread: dict[str, str] = {}
         self._resync_at_s: float | None = None
 
     def look(self, active: Iterable[str], gone: frozenset[str], now_s: float) -> Look:
@@ -52,38 +56,71 @@ class StoreEye:
 
         ``gone`` are members that the cluster saw gone; ``now_s`` is the monotonic clock.
         """
-        troubles = []
+        trouble = ""
+        wanted = {*self._open, *active, *self._unread}
         try:
-            wanted = self._open | set(active) | self._found(now_s)
+            if wanted or self._is_resync_due(now_s):
+                self._require_what_was_there()
+            wanted |= self._found(now_s)
         except StoreError as error:
             wanted = set()
-            troubles.append(str(error))
+            trouble = str(error)
         for run_key in sorted(wanted):
+            self._unread.pop(run_key, None)
             try:
                 self._read(run_key, gone, now_s)
             except (StoreError, layout.BadKey) as error:
-                troubles.append(str(error))
-                break
+                self._unread[run_key] = str(error)
+                trouble = self._silence()
+                if trouble:
+                    break
         return Look(
             runs=dict(self._runs),
             epochs={key: seen for run in self._epochs.values() for key, seen in run.items()},
-            newest_incarnation=self._incarnation,
-            trouble=troubles[0] if troubles else "",
+            newest_incarnation=max(self._lives, default=None),
+            trouble=trouble,
+            unread={} if trouble else dict(self._unread),
         )
+
+    def _require_what_was_there(self) -> None:
+        """Raise StoreUnreachable if this is no longer the store that was looked at before.
+
+        A disk that was wiped, or put back from an old copy, answers to the same name. An owner that
+        is missing in it proves nothing, and must not be created there as if its gang could see it.
+        """
+        lives = frozenset(gatehouse.incarnations(self._store))
+        lost = self._lives - lives
+        if lost:
+            raise StoreUnreachable(
+                f"{layout.incarnation_key(max(lost))} was here and is gone: another disk, or an old"
+                " copy, stands in its place; if that is meant, start brokerd again"
+            )
+        self._lives = lives
+
+    def _silence(self) -> str:
+        """Why the store does not answer, or nothing: then the trouble is one run's."""
+        try:
+            self._store.list("runs/")
+        except StoreError as error:
+            return str(error)
+        return ""
 
     def _found(self, now_s: float) -> set[str]:
         """The runs of the store that were not looked at yet, now and then."""
-        if self._resync_at_s is not None and now_s < self._resync_at_s:
+        if not self._is_resync_due(now_s):
             return set()
         names = {name[:-1] for name in self._store.list("runs/") if name.endswith("/")}
-        lives = gatehouse.incarnations(self._store)
-        self._incarnation = max(lives, default=None)
         for run_key in self._runs.keys() - names:
             del self._runs[run_key]
             self._epochs.pop(run_key, None)
             self._open.discard(run_key)
+        for run_key in self._unread.keys() - names:
+            del self._unread[run_key]
         self._resync_at_s = now_s + RESYNC_S
         return {name for name in names - self._runs.keys() if layout.is_name(name)}
+
+    def _is_resync_due(self, now_s: float) -> bool:
+        return self._resync_at_s is None or now_s >= self._resync_at_s
 
     def _read(self, run_key: str, gone: frozenset[str], now_s: float) -> None:
         before = self._runs.get(run_key)

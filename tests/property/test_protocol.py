@@ -19,6 +19,7 @@ from regions.launcher.rules import Evidence, Owner, Wish
 from regions.launcher.store import DirectoryStore
 
 nonces = st.text("0123456789abcdef", min_size=8, max_size=64)
+texts = st.text(st.characters(exclude_categories=("Cc", "Cs")), max_size=50)
 names = st.from_regex(r"[A-Za-z0-9][A-Za-z0-9._~-]{0,40}", fullmatch=True)
 wholes = st.integers(0, 2**53 - 1)
 numbers = st.floats(allow_nan=False, allow_infinity=False)
@@ -42,7 +43,7 @@ RECORDS = {
             rank=st.integers(0, 4095),
             nonce=nonces,
             count=wholes,
-            member=st.text(max_size=20),
+            member=texts,
         ),
     ),
     "grant": (
@@ -62,7 +63,7 @@ RECORDS = {
     "owner": (
         codec.write_owner,
         codec.read_owner,
-        st.builds(layout.Revoked, by=st.text(max_size=50))
+        st.builds(layout.Revoked, by=texts)
         | st.builds(
             layout.Started,
             grant_nonce=nonces,
@@ -75,7 +76,7 @@ RECORDS = {
         codec.read_drain,
         st.builds(
             layout.DrainOrder,
-            reason=st.text(max_size=50),
+            reason=texts,
             grace_s=numbers,
             deadline_unix_s=st.none() | numbers,
         ),
@@ -83,7 +84,7 @@ RECORDS = {
     "fence": (
         codec.write_fence,
         codec.read_fence,
-        st.builds(layout.Fence, reason=st.text(max_size=50)),
+        st.builds(layout.Fence, reason=texts),
     ),
     "report": (
         codec.write_report,
@@ -109,7 +110,7 @@ RECORDS = {
             rank=st.integers(0, 4095),
             nonce=nonces,
             kind=st.sampled_from(layout.END_KINDS),
-            cause=st.text(max_size=50),
+            cause=texts,
             exit_code=st.none() | wholes,
             signal=st.none() | wholes,
             at_unix_s=numbers,
@@ -166,6 +167,20 @@ def test_no_bytes_make_a_reader_raise(raw: bytes) -> None:
 )  # fmt: skip
 def test_depth_and_size_make_no_reader_raise(raw: bytes) -> None:
     assert all(isinstance(read(raw), Unreadable) for read in READERS)
+
+
+@given(text=st.text(st.characters(exclude_categories=())))
+def test_what_cannot_be_told_is_neither_written_nor_believed(text: str) -> None:
+    end = layout.End(
+        rank=0, nonce="a" * 8, kind=layout.EXITED, cause=text, exit_code=0, signal=None, at_unix_s=0
+    )
+    said = codec.read_end(codec.write_end(end))
+    assert isinstance(said, layout.End)
+    assert "\x1b" not in said.cause.encode().decode()
+    raw = json.loads(codec.write_end(end))
+    raw["cause"] = text
+    forged = codec.read_end(json.dumps(raw).encode())
+    assert isinstance(forged, Unreadable) == (said.cause != text)
 
 
 strangers = names.filter(lambda name: name not in ("p", "placements"))

@@ -101,3 +101,11 @@ def test_only_what_was_adopted_is_removed() -> None:
 def test_a_newer_life_in_a_store_ends_the_older() -> None:
     assert restore.is_superseded(2, [1, 2, 3])
     assert not restore.is_superseded(2, [1, 2])
+
+
+def test_a_trace_far_above_all_that_was_ever_granted_waits_for_a_person() -> None:
+    absurd = layout.MAX_EPOCH_NUMBER
+    stores = (store({4: REVOKED, absurd: started(absurd)}),)
+    top = restore.top_number(3, stores, margin=1)
+    assert top == 5
+    assert restore.adopt(3, top, (), stores, NONE) == NotSeen((f"east epoch {absurd}",))

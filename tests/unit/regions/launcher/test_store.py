@@ -1,7 +1,9 @@
 """A directory as a store: one winner, whole records, and a lost root that is not an empty one."""
 
 import os
+import socket
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -128,13 +130,40 @@ def test_a_write_that_fails_leaves_nothing_behind(store: DirectoryStore) -> None
     assert os.listdir(Path(store.root, ".tmp")) == []
 
 
-def test_links_and_pipes_are_not_read(store: DirectoryStore, tmp_path: Path) -> None:
+def test_what_can_be_no_record_is_there_and_reads_as_empty(
+    store: DirectoryStore, tmp_path: Path
+) -> None:
     (tmp_path / "secret").write_text("x")
     os.symlink(tmp_path / "secret", Path(store.root, "link"))
+    os.symlink("nowhere", Path(store.root, "dangling"))
     os.mkfifo(Path(store.root, "pipe"))
-    for key in ("link", "pipe"):
+    os.mkdir(Path(store.root, "folder"))
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(Path(store.root, "socket")))
+        for key in ("link", "dangling", "pipe", "folder", "socket"):
+            assert read_bounded(store, key, 10) == b""
+            assert not store.create_if_absent(key, b"mine")
+
+
+def test_no_folder_that_is_a_link_leads_out_of_the_store(
+    store: DirectoryStore, tmp_path: Path
+) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "owner").write_text("x")
+    os.symlink(outside, Path(store.root, "runs"))
+    calls: list[Callable[[], object]] = [
+        lambda: store.get("runs/owner"),
+        lambda: store.list("runs/"),
+        lambda: store.list("runs/deeper/"),
+        lambda: store.put("runs/owner", b"y"),
+        lambda: store.create_if_absent("runs/fence", b"y"),
+        lambda: store.delete("runs/owner"),
+    ]
+    for call in calls:
         with pytest.raises(StoreUnreachable):
-            store.get(key)
+            call()
+    assert [(one.name, one.read_text()) for one in outside.iterdir()] == [("owner", "x")]
 
 
 @pytest.mark.parametrize(

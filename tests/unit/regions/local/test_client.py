@@ -1,11 +1,12 @@
 """What the broker's side of an embedded cluster remembers, and what it never mixes up."""
 
+import os
 import threading
 from pathlib import Path
 from typing import BinaryIO
 
 from regions.cluster import Cause, EpochKey, OwnerState, Stage
-from regions.gatehouse import revoke, write_grant
+from regions.gatehouse import claim_incarnation, revoke, write_grant
 from regions.launcher import codec, layout
 from regions.launcher.store import DirectoryStore
 from regions.local import wire
@@ -186,3 +187,50 @@ def test_what_is_over_is_read_no_more_and_what_was_removed_is_forgotten(tmp_path
     assert store.asked == asked
     (root / "runs" / "run1").rename(tmp_path / "removed")
     assert eye.look((), frozenset(), RESYNC_S + 1).epochs == {}
+
+
+def test_what_cannot_be_read_of_one_run_is_that_runs_alone(tmp_path: Path) -> None:
+    root = tmp_path / "store"
+    store = DirectoryStore.create(str(root))
+    for run_key in ("a-poisoned", "b-sound"):
+        write_grant(store, run_key, grant_of(1, "a" * 12))
+    poisoned = root / "runs" / "a-poisoned"
+    (poisoned / "e000001").mkdir()
+    (poisoned / "e000001" / "owner").symlink_to("/dev/zero")
+    (poisoned / "e000000").mkdir()
+    (poisoned / f"e000000-{'b' * 12}").mkdir()
+    (poisoned / f"e0000001-{'b' * 12}").mkdir()
+    os.mkfifo(poisoned / "placements" / "grant")
+    (poisoned / f"e000001-{'a' * 12}").mkdir()
+    eye = StoreEye(store)
+    look = eye.look((), frozenset(), 0.0)
+    assert (look.trouble, dict(look.unread)) == ("", {})
+    assert {key.run_key: seen.owner for key, seen in look.epochs.items()} == {
+        "a-poisoned": OwnerState.UNREADABLE,
+        "b-sound": OwnerState.ABSENT,
+    }
+    (poisoned / f"e000001-{'a' * 12}" / "report").symlink_to(tmp_path)
+    revoke(store, "b-sound", 1, "broker")
+    look = eye.look((), frozenset(), 1.0)
+    assert (look.trouble, list(look.unread)) == ("", ["a-poisoned"])
+    assert {key.run_key: seen.owner for key, seen in look.epochs.items()} == {
+        "a-poisoned": OwnerState.UNREADABLE,
+        "b-sound": OwnerState.REVOKED,
+    }
+    (poisoned / f"e000001-{'a' * 12}" / "report").unlink()
+    assert dict(eye.look((), frozenset(), 2.0).unread) == {}
+
+
+def test_a_store_that_lost_what_was_in_it_is_silent_and_not_empty(tmp_path: Path) -> None:
+    root = tmp_path / "store"
+    store = DirectoryStore.create(str(root))
+    claim_incarnation(store, 1, "1-0.0")
+    write_grant(store, "run1", grant_of(1, "a" * 12))
+    eye = StoreEye(store)
+    first = eye.look((), frozenset(), 0.0)
+    assert first.trouble == ""
+    root.rename(tmp_path / "gone")
+    DirectoryStore.create(str(root))
+    look = eye.look((), frozenset(), RESYNC_S + 1)
+    assert "incarnations/000001 was here and is gone" in look.trouble
+    assert look.epochs == first.epochs
