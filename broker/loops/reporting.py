@@ -15,12 +15,15 @@ from broker.history.commands import (
     RecordStart,
     ReportPlacement,
     RunCommand,
+    WarnRun,
 )
 from broker.loops.sight import ClusterSight, furthest
-from broker.loops.translate import SaidEnd, end_of, report_of, vanished
+from broker.loops.translate import SENTENCE_MAX, SaidEnd, end_of, report_of, vanished
 from broker.model.moment import Moment
+from broker.model.reasons import Reason
 from broker.model.run import Epoch, Placement, Run
 from regions.cluster import EpochSeen, OwnerState, PlacementSeen, Stage
+from regions.launcher.words import told
 
 PROGRESS_EVERY_S = 10.0  # the stream of steps is not the log; live progress is read from the sight
 EXITED = "EXITED"
@@ -28,22 +31,37 @@ EXITED = "EXITED"
 
 def reports(run: Run, cluster: str, sight: ClusterSight, now: Moment) -> tuple[RunCommand, ...]:
     """Return what a cluster, as last seen, tells of a run."""
-    told: list[RunCommand] = []
+    facts: list[RunCommand] = list(_unread(run, cluster, sight))
     epoch = run.open_epoch
     if epoch is not None and epoch.cluster == cluster and sight.is_store_readable:
         seen = sight.epoch(run, epoch)
         if seen is not None:
-            told += _of_epoch(run, epoch, seen, now)
+            facts += _of_epoch(run, epoch, seen, now)
     if not sight.is_reachable:
-        return tuple(told)
-    is_starting = any(isinstance(command, RecordStart) for command in told)
+        return tuple(facts)
+    is_starting = any(isinstance(command, RecordStart) for command in facts)
     for placement in run.live_placements:
         if placement.site.key.cluster != cluster:
             continue
         holds = epoch is not None and epoch.placement == placement.id
         if not (holds and is_starting):
-            told += _of_placement(placement, sight, holds_epoch=holds)
-    return tuple(told)
+            facts += _of_placement(placement, sight, holds_epoch=holds)
+    return tuple(facts)
+
+
+def _unread(run: Run, cluster: str, sight: ClusterSight) -> Iterator[RunCommand]:
+    """Say aloud that a start waits for a person: what cannot be read is acted on by nobody."""
+    epoch, seen = run.open_epoch, sight.observation
+    if seen is None or not sight.is_reachable or not sight.is_store_readable:
+        return
+    why = seen.unread.get(run.uid, "")
+    if not why and epoch is not None and epoch.cluster == cluster:
+        in_store = sight.epoch(run, epoch)
+        is_garbled = in_store is not None and in_store.owner is OwnerState.UNREADABLE
+        why = f"the owner record of epoch {epoch.id.number} is none" if is_garbled else ""
+    if why:
+        message = f"the store of {seen.region} holds what cannot be read: {why}"
+        yield WarnRun(reason=Reason.STORE_UNREACHABLE, message=told(message, SENTENCE_MAX))
 
 
 def _of_epoch(run: Run, epoch: Epoch, seen: EpochSeen, now: Moment) -> Iterator[RunCommand]:

@@ -10,6 +10,7 @@ from broker.history.commands import (
     RecordStart,
     ReportPlacement,
     RequestDrain,
+    WarnRun,
 )
 from broker.loops.reporting import PROGRESS_EVERY_S, reports
 from broker.loops.sight import ClusterSight
@@ -88,6 +89,20 @@ def test_what_the_log_says_already_is_not_told() -> None:
     assert told(story.run, sight) == ()
 
 
+def test_what_cannot_be_read_of_a_run_is_said_to_its_users_and_to_no_others() -> None:
+    story = Story().accepted().placed().prepared()
+    unread = {story.run.uid: "runs/x:\x1b[2J a link stands there", "another": "why"}
+    (said,) = told(story.run, sight_of(unread=unread))
+    message = "the store of alpha holds what cannot be read: runs/x: [2J a link stands there"
+    assert said == WarnRun(reason=Reason.STORE_UNREACHABLE, message=message)
+    assert told(story.run, sight_of(unread={"another": "why"})) == ()
+    granted = Story().accepted().placed().prepared().granted()
+    in_store = epoch_seen(granted.run, owner=OwnerState.UNREADABLE, nonces=())
+    (said,) = told(granted.run, sight_of(epochs=[in_store]))
+    assert isinstance(said, WarnRun)
+    assert "the owner record of epoch 1 is none" in said.message
+
+
 def test_a_placement_that_was_never_seen_is_not_missed() -> None:
     story = Story().accepted().placed().prepared()
     assert told(story.run, sight_of()) == ()
@@ -146,7 +161,7 @@ def test_a_start_is_told_before_anything_of_its_placement() -> None:
     )
 
 
-@pytest.mark.parametrize("owner", [OwnerState.ABSENT, OwnerState.REVOKED, OwnerState.UNREADABLE])
+@pytest.mark.parametrize("owner", [OwnerState.ABSENT, OwnerState.REVOKED])
 def test_an_epoch_without_a_started_owner_tells_nothing(owner: OwnerState) -> None:
     story = Story().accepted().placed().prepared().at_gate().granted()
     epoch = epoch_seen(story.run, owner=owner, nonces=(), reports=(report(0, step=5),))
