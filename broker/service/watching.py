@@ -98,6 +98,8 @@ async def tail(
     if not 0 <= request.rank <= RANK_MAX:
         raise invalid("rank", f"is not between 0 and {RANK_MAX}")
     placement = _placement(run, request.placement)
+    if request.rank >= run.placements[placement].site.nodes:
+        raise not_found(f"rank {request.rank} in {run.name}/placements/{placement}")
     chunks = ports.logs.tail(
         run, placement, request.rank, offset=request.offset, follow=request.follow
     )
