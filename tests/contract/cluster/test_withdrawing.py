@@ -114,4 +114,5 @@ async def test_a_stubborn_gang_is_killed_when_its_grace_is_over(set_stage: Set) 
     )
     epoch = await stage.start(queue)
     await stage.done(make_withdraw(queue, epoch=epoch, is_closed=True))
-    await stage.ended("p1")
+    found = await stage.ended("p1")
+    assert {member.is_alive for member in found.members} == {False}
