@@ -146,6 +146,8 @@ def _prune(run: Run, ref: CheckpointRef) -> tuple[RunEvent, ...]:
         why = "the open epoch reads it"
     elif epoch is not None and ref.epoch == epoch.id and _is_newest(run, ref):
         why = "it is the newest of the open epoch"
+    elif run.resume_wish is not None and run.resume_wish.step == ref.step:
+        why = "the next start is to begin with it"
     elif [c.ref for c in candidates] == [ref]:
         why = "it is the only one to resume from"
     if why:

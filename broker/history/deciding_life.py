@@ -32,7 +32,7 @@ from broker.history.events import (
     Warned,
     WithdrawalOrdered,
 )
-from broker.history.lineage import named_step
+from broker.history.lineage import nameable
 from broker.history.refusals import Code, Refused
 from broker.model.intent import Terms
 from broker.model.reasons import Reason
@@ -287,7 +287,7 @@ def _resume(run: Run, command: ResumeRun, context: Context) -> tuple[RunEvent, .
         raise Refused(
             Reason.INVALID_FIELD, "a step, or the start: not both", "step", Code.INVALID_ARGUMENT
         )
-    if command.step is not None and named_step(run, command.step) is None:
+    if command.step is not None and all(c.ref.step != command.step for c in nameable(run)):
         raise Refused(
             Reason.CHECKPOINT_NOT_AVAILABLE,
             f"step {command.step} is not among the checkpoints that count",

@@ -60,6 +60,21 @@ def named_step(run: Run, step: int) -> Checkpoint | None:
     return max(others, key=lambda c: c.ref.epoch, default=None)
 
 
+def nameable(run: Run) -> tuple[Checkpoint, ...]:
+    """Return what a person may go back to or fork from, the preferred one first.
+
+    Those of the open epoch are among them: what the log knows complete is in the seal, whenever
+    it comes, and a start that names one waits for that seal.
+    """
+    epoch = run.open_epoch
+    own = [c for c in run.checkpoints if epoch is not None and c.ref.epoch == epoch.id]
+    fresh = [c for c in own if not c.is_bad and c.regions]
+    fresh.sort(key=lambda c: c.ref.step, reverse=True)
+    lineage = _along_lineage(run)
+    rest = [c for c in reversed(run.checkpoints) if _counts(c) and c not in lineage]
+    return (*fresh, *lineage, *rest)
+
+
 def has_anchor(run: Run) -> bool:
     """Return whether the run itself has a checkpoint that counts (law 5); a seed is not its own."""
     return any(c.is_sealed and not c.is_bad and c.ref.is_own for c in run.checkpoints)

@@ -114,6 +114,10 @@ def _in_use(run: Run) -> frozenset[CheckpointPath]:
     epoch = run.open_epoch
     if epoch is not None and epoch.resume_from is not None:
         refs.add(epoch.resume_from)
+    wish = run.resume_wish
+    if wish is not None:
+        # The open epoch may still have to be sealed before it counts.
+        refs |= {c.ref for c in run.checkpoints if c.ref.step == wish.step}
     candidates = resumable(run)
     for leg in run.waiting_placements:
         here = next((c for c in candidates if leg.site.region in c.regions), None)

@@ -11,7 +11,7 @@ from dataclasses import replace
 from broker.history.commands import MarkCheckpoint, SubmitRun
 from broker.history.events import Recorded, Submitted
 from broker.history.evolve import evolve
-from broker.history.lineage import named_step, resumable
+from broker.history.lineage import nameable, resumable
 from broker.history.refusals import Refused
 from broker.model import names
 from broker.model.actor import Actor
@@ -137,12 +137,14 @@ def _seed(parent: Run, request: run_service_pb2.ForkRunRequest) -> Checkpoint | 
             return None
         case "step":
             step = fields.not_negative(request.step, "step")
-            seed = named_step(parent, step)
+            seed = next((c for c in nameable(parent) if c.ref.step == step), None)
             if seed is None:
                 raise no_checkpoint(step)
             return seed
         case _:
-            return next(iter(resumable(parent)), None)
+            # What the parent was told to go back from is not what its fork begins with.
+            is_going_back = parent.resume_wish is not None
+            return next(iter(resumable(parent) if is_going_back else nameable(parent)), None)
 
 
 def no_checkpoint(step: int) -> Refused:

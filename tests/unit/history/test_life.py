@@ -15,6 +15,8 @@ from broker.history.commands import (
     ExplainWait,
     FailRun,
     GrantPlacement,
+    MarkCheckpoint,
+    RecordPruned,
     RejectRun,
     ResumeRun,
     RunCommand,
@@ -259,11 +261,23 @@ def test_a_wish_outlives_a_start_that_never_came_about() -> None:
     assert story.run.resume_wish is None
 
 
+def test_a_run_goes_back_to_a_step_that_it_has_just_saved() -> None:
+    story = Story().accepted().training().saved(100).saved(200)
+    assert kinds(story.tell(ResumeRun(step=100, from_start=False))) == [Resumed, StopOrdered]
+    # Its start is not sealed yet, and by then retention must not have taken the step.
+    kept = next(c.ref for c in story.run.checkpoints if c.ref.step == 100)
+    assert refusal(story, RecordPruned(ref=kept))[0] is Reason.ILLEGAL_IN_STATE
+    story.closed(143, 143, rule=CloseRule.FENCE_HEARD).training()
+    assert story.epoch.resume_from == kept
+
+
 def test_a_step_that_does_not_count_is_refused() -> None:
-    story = Story().accepted().training().saved(100)
-    assert refusal(story, ResumeRun(step=100, from_start=False))[0] is (
-        Reason.CHECKPOINT_NOT_AVAILABLE
-    )
+    story = Story().accepted().training().saved(100).saved(200)
+    story.do(MarkCheckpoint(step=200, is_bad=True, is_pinned=None, label=None))
+    for step in (150, 200):
+        assert refusal(story, ResumeRun(step=step, from_start=False))[0] is (
+            Reason.CHECKPOINT_NOT_AVAILABLE
+        )
 
 
 def test_a_limit_that_would_end_it_again_is_said_before() -> None:

@@ -5,7 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 
 from broker.history.commands import MarkCheckpoint, ResumeRun
-from broker.history.lineage import has_anchor, is_within_reach, named_step, pick, resumable
+from broker.history.lineage import (
+    has_anchor,
+    is_within_reach,
+    nameable,
+    named_step,
+    pick,
+    resumable,
+)
 from broker.model.run import CloseRule, Run
 from tests.builders import Story, make_checkpoint
 
@@ -54,6 +61,18 @@ def test_a_user_can_still_name_what_was_rolled_back() -> None:
     assert found is not None
     assert found.ref.epoch.number == 1
     assert named_step(run, 400) is None
+
+
+def test_what_the_open_epoch_saved_can_be_named_before_it_counts() -> None:
+    story = rolled_back().training().saved(200)
+    assert [(c.ref.epoch.number, c.ref.step) for c in nameable(story.run)] == [
+        (3, 200),
+        (2, 150),
+        (1, 100),
+        (1, 300),
+        (1, 200),
+    ]
+    assert (3, 200) not in steps(story.run)
 
 
 def test_what_read_a_bad_step_is_as_bad_as_it() -> None:
