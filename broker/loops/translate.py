@@ -265,4 +265,6 @@ def _flavor(observation: ClusterObservation, queue: QueueSeen, seen: FlavorSeen)
         max_nodes=seen.max_nodes,
         startup_s=seen.startup_s,
         preemption_notice_s=seen.preemption_notice_s,
+        eta_s=seen.eta_s,
+        max_run_s=seen.max_run_s,
     )

@@ -73,10 +73,10 @@ def _quota(flavor: FlavorFacts, outlook: Outlook, gpus: int) -> tuple[float, str
 
 def _nodes(flavor: FlavorFacts, outlook: Outlook, has_nodes: bool) -> tuple[float, str]:
     """Return the median seconds until the nodes stand once quota is there, and why."""
-    if has_nodes:
-        return 0.0, "nodes are free"
     if flavor.eta_s is not None:
         return flavor.eta_s, f"booked capacity is said to come in {duration(flavor.eta_s)}"
+    if has_nodes:
+        return 0.0, "nodes are free"
     takes_s = outlook.takes_s or flavor.startup_s or STARTUP_S[flavor.capacity_type]
     if outlook.outage_s is not None:
         # Lindy: an outage of unknown end is half over.

@@ -154,6 +154,13 @@ def can_buy(state: State, flavor: FlavorConfig) -> int:
     return max(0, min(flavor.max_nodes - existing, state.stock.get(flavor.name, flavor.max_nodes)))
 
 
+def booking_s(state: State, flavor: FlavorConfig) -> float | None:
+    """In how many seconds nodes booked now would stand; None: not booked, or no time is named."""
+    if flavor.capacity_type != "FLEX":
+        return None
+    return flavor.flex_wait_s + flavor.startup_s if can_buy(state, flavor) else None
+
+
 def _explain(state: State, job: Job, flavor: FlavorConfig, now_s: float) -> None:
     """Say why the job still waits for nodes."""
     if job.take_cause is not None:

@@ -116,6 +116,8 @@ def _flavor_seen(flavor: wire.FlavorView) -> FlavorSeen:
         max_nodes=flavor.max_nodes,
         startup_s=flavor.startup_s,
         preemption_notice_s=flavor.preemption_notice_s,
+        eta_s=flavor.eta_s,
+        max_run_s=flavor.max_run_s,
     )
 
 

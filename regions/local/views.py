@@ -169,4 +169,6 @@ def _flavor_view(
         max_nodes=flavor.max_nodes,
         startup_s=flavor.startup_s,
         preemption_notice_s=flavor.preemption_notice_s,
+        eta_s=nodes.booking_s(state, flavor),
+        max_run_s=flavor.max_run_s,
     )

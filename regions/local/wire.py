@@ -122,6 +122,8 @@ class FlavorView(Struct, frozen=True, kw_only=True):
     max_nodes: int
     startup_s: float
     preemption_notice_s: float
+    eta_s: float | None = None
+    max_run_s: float | None = None
 
 
 class QueueView(Struct, frozen=True, kw_only=True):

@@ -3,7 +3,7 @@
 import pytest
 
 from regions.cluster import Cause, Outcome
-from regions.local import faults
+from regions.local import faults, nodes
 from regions.local.config import ScheduledFault
 from regions.local.state import Phase
 from tests.unit.regions.local.bench import Bench, make_config, make_flavor, make_spec
@@ -294,3 +294,12 @@ def test_a_fault_that_hits_nothing_says_so(fault: faults.WorldFault) -> None:
     outcome = bench.inject(fault)
     assert (outcome.is_done, outcome.cause) == (False, Cause.REFUSED)
     assert outcome.message
+
+
+def test_a_flavor_says_when_a_booking_would_come_while_it_can_be_kept() -> None:
+    flex = make_flavor(capacity_type="FLEX", flex_wait_s=100.0, startup_s=10.0)
+    bench = Bench(make_config(flavors=(flex,)))
+    assert nodes.booking_s(bench.state, flex) == 110.0
+    bench.inject(faults.Partial(flavor="h100", nodes=0))
+    assert nodes.booking_s(bench.state, flex) is None
+    assert nodes.booking_s(bench.state, make_flavor(capacity_type="SPOT")) is None
