@@ -62,10 +62,10 @@ class Found:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """What a look at one epoch's checkpoints found. ``troubles`` are sentences about the rest."""
+    """What a look at one epoch's checkpoints found. ``troubled`` are the steps of the rest."""
 
     found: tuple[Found, ...]
-    troubles: tuple[str, ...]
+    troubled: tuple[int, ...] = ()
 
 
 class Errands:
@@ -153,7 +153,7 @@ class Content:
             return path not in self._let_go
 
         found = tuple(one for one in finding.found if is_kept(one.step))
-        return Finding(found=found, troubles=finding.troubles)
+        return Finding(found=found, troubled=tuple(s for s in finding.troubled if is_kept(s)))
 
     async def scan(
         self, region: str, run_key: str, folder: str, kind: CheckpointFormat
@@ -242,15 +242,15 @@ def _find(
     store: ContentStore, run_key: str, folder: str, fmt: Format, on_chunk: OnChunk
 ) -> Finding:
     found: list[Found] = []
-    troubles: list[str] = []
+    troubled: list[int] = []
     for one in scan(store, run_key, folder, fmt).checkpoints:
         if one.stage is Stage.PARTIAL:
             continue
         try:
             manifest = attest(store, one.path, fmt, on_chunk).manifest
-        except (Changed, Corrupt, Incomplete, NotFound) as error:
+        except (Changed, Corrupt, Incomplete, NotFound):
             # It may be a save that goes on; the next look finds it whole, or never.
-            troubles.append(str(error))
+            troubled.append(one.path.step)
             continue
         found.append(
             Found(
@@ -260,7 +260,7 @@ def _find(
                 written_wall_s=one.modified_s,
             )
         )
-    return Finding(found=tuple(found), troubles=tuple(troubles))
+    return Finding(found=tuple(found), troubled=tuple(troubled))
 
 
 def _copy(

@@ -147,7 +147,7 @@ class EpochBook:
             if error.can_retry and now.since(notes.closed_since_s) < RETRY_WITHIN_S:
                 return False
             # What the log knows of it by now counts; the rest is not to be had.
-            notes.finding = Finding(found=(), troubles=(str(error),))
+            notes.finding = Finding(found=())
         return notes.finding is not None
 
 
