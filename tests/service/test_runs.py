@@ -152,6 +152,7 @@ async def test_a_run_is_cancelled_and_resumed(rig: Rig) -> None:
     cancelled = await rig.runs.CancelRun(run_service_pb2.CancelRunRequest(name=DIGITS))
     assert cancelled.state == run_pb2.RUN_STATE_CANCELLED
     assert cancelled.HasField("end_time")
+    assert cancelled.why.message.startswith("cancelled by ")
     again = await rig.runs.CancelRun(run_service_pb2.CancelRunRequest(name=DIGITS))
     assert again.sequence == cancelled.sequence
     missing = run_service_pb2.ResumeRunRequest(name=DIGITS, step=100)
