@@ -161,7 +161,14 @@ class Town:
         try:
             self.tool("stop-embedded")
         finally:
+            for pid in self._ours():
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
             shutil.rmtree(self.folder, ignore_errors=True)
+
+    def _ours(self) -> list[int]:
+        folder = f"{self.folder}/"
+        return [pid for pid, words in processes() if any(w.startswith(folder) for w in words)]
 
     def _options(self) -> list[str]:
         return ["--data-dir", str(self.data), "--config", str(self._config)]
