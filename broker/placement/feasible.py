@@ -243,7 +243,9 @@ def _own_past(ask: Question) -> Answer:
         pause_s = max(60.0, ask.view.outlook(ask.flavor, now.elapsed_s).look_again_s)
         since_s = now.since(leg.entered_s)
         was_stuck = leg.withdraw is not None and leg.withdraw.reason in STUCK_CAUSES
-        if since_s < pause_s and (was_stuck or leg.end in _NO_STARTS):
+        # A cluster that refused it, or whose gate it left, would do so again at once.
+        failed = leg.end is PlacementEnd.FAILED and leg.phases.running == 0.0
+        if since_s < pause_s and (was_stuck or failed or leg.end in _NO_STARTS):
             return (
                 Reason.RECENTLY_FAILED_HERE,
                 (
