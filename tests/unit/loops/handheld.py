@@ -1,0 +1,220 @@
+"""A broker whose ticks a test calls by hand, over a cluster that shows and does what it is told.
+
+The rule it keeps: the log, the stores and the agents are the real ones; only the far side of the
+port is scripted, and time moves when a test moves it. Read ``Handheld.settle`` first.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
+from decimal import Decimal
+from pathlib import Path
+from typing import TypeVar
+
+from broker.history.commands import BeginIncarnation, RunCommand, SubmitRun
+from broker.loops.content import Content
+from broker.loops.engine import Agents, Parts, make_agents
+from broker.loops.off_loop import at_once
+from broker.loops.outposts import Outpost
+from broker.model.intent import Workload
+from broker.model.run import Placement, Run
+from broker.runtime.clock import SystemClock
+from broker.runtime.entropy import Ids
+from broker.store.ledger import Ledger, open_ledger
+from regions.cluster import (
+    Action,
+    ClusterObservation,
+    ClusterUnreachableError,
+    FlavorSeen,
+    Outcome,
+    PlacementSeen,
+    QueueSeen,
+)
+from regions.launcher import store
+from replicator.hashing import OnChunk
+from replicator.stores.directory import DirectoryStore
+from replicator.transfers import Ticket, TransferKey
+from tests.builders import BROKER, make_intent, make_workload
+from tests.fakes.readings import HandReadings
+from tests.unit.loops import seeing
+
+T = TypeVar("T")
+
+
+DONE = Outcome(is_done=True)
+
+
+class AtOnce:
+    """File work that is done when it is asked for."""
+
+    in_flight: tuple[Ticket[object], ...] = ()
+
+    def start(self, key: TransferKey, work: Callable[[OnChunk], T]) -> Ticket[T]:
+        outcome: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+        ticket = Ticket(key, outcome)
+        try:
+            outcome.set_result(work(ticket.on_chunk))
+        except Exception as error:  # noqa: BLE001 - it is the ticket's to tell
+            outcome.set_exception(error)
+        return ticket
+
+
+@dataclass(slots=True)
+class ScriptedCluster:
+    """The far side of a port: shows ``shown``, answers each action with ``answer``."""
+
+    shown: ClusterObservation
+    is_silent: bool = False
+    answer: Outcome = DONE
+    heard: list[Action] = field(default_factory=list)
+
+    async def observe(self) -> ClusterObservation:
+        if self.is_silent:
+            raise ClusterUnreachableError("silent")
+        return self.shown
+
+    async def apply(self, actions: tuple[Action, ...]) -> tuple[Outcome, ...]:
+        self.heard += actions
+        return tuple(self.answer for _ in actions)
+
+    async def logs(
+        self, placement: str, rank: int, offset: int, follow: bool
+    ) -> AsyncIterator[tuple[int, bytes]]:
+        yield offset, b""
+
+    def show(self, *placements: PlacementSeen) -> None:
+        """Show these placements and no other."""
+        self.shown = replace(self.shown, placements={one.placement: one for one in placements})
+
+
+@dataclass(slots=True)
+class Handheld:
+    """One broker, its clusters by region, and the clock in a test's hand."""
+
+    ledger: Ledger
+    agents: Agents
+    clusters: dict[str, ScriptedCluster]
+    stores: dict[str, DirectoryStore]
+    readings: HandReadings
+
+    async def settle(self, seconds: float = 0.0) -> None:
+        """Let time pass, then let every agent tick until all has been taken in."""
+        self.readings.wait(seconds)
+        agents = self.agents
+        for _ in range(6):
+            for observer in agents.observers:
+                await observer.tick()
+            await agents.validator.tick()
+            await agents.placer.tick()
+            await agents.carrier.tick()
+            for converger in agents.convergers:
+                await converger.tick()
+            await agents.pruner.tick()
+            await agents.reaper.tick()
+
+    async def submit(self, name: str = "digits", workload: Workload | None = None) -> str:
+        """Submit a gang of two nodes."""
+        intent = make_intent(workload=workload or make_workload())
+        run = f"teams/{intent.team}/runs/{name}"
+        command = SubmitRun(
+            name=run, uid="u" * 20, intent=intent, request_id=name, body_digest="b" * 64
+        )
+        await self.ledger.submit(command, BROKER)
+        return run
+
+    async def tell(self, name: str, *commands: RunCommand) -> None:
+        """Command something as it comes."""
+        for command in commands:
+            await self.ledger.handle(name, command, BROKER)
+
+    def run(self, name: str) -> Run:
+        """The run as it is now."""
+        run = self.ledger.run(name)
+        assert run is not None
+        return run
+
+    def leg(self, name: str) -> Placement:
+        """The run's last placement."""
+        return list(self.run(name).placements.values())[-1]
+
+
+def queue_seen(price: Decimal, nodes_free: int) -> QueueSeen:
+    """Show the builders' queue, with room for many gangs."""
+    flavor = FlavorSeen(
+        flavor="spot",
+        accelerator="h100",
+        accelerators_per_node=1,
+        capacity_type="SPOT",
+        zones=(),
+        price_per_gpu_hour=price,
+        nominal=64,
+        reserved=0,
+        used=0,
+        parked=0,
+        borrowable=0,
+        nodes_free=nodes_free,
+        nodes_coming=0,
+        max_nodes=64,
+        startup_s=60.0,
+        preemption_notice_s=30.0,
+    )
+    return QueueSeen(queue="train", is_stopped=False, pending=0, pending_gpus=0, flavors=(flavor,))
+
+
+@asynccontextmanager
+async def handheld(
+    root: Path, *regions: str, is_restored: bool = False, nodes_free: int = 8
+) -> AsyncIterator[Handheld]:
+    """Make a broker over one scripted cluster in each region; the first is the cheapest.
+
+    With nodes free a single leg gets its grant with its placement.
+    """
+    readings = HandReadings()
+    clock = SystemClock(None, readings)
+    ledger = open_ledger(root / "broker.db", clock, regions=regions, is_threaded=False)
+    begin = BeginIncarnation(incarnation=1, is_restored=is_restored)
+    await ledger.handle("broker", begin, BROKER)
+    clusters, controls, stores = {}, {}, {}
+    for index, region in enumerate(regions):
+        shown = seeing.observation(
+            cluster=region, region=region, queues=(queue_seen(Decimal(2) + index, nodes_free),)
+        )
+        clusters[region] = ScriptedCluster(shown)
+        controls[region] = store.DirectoryStore.create(str(root / region))
+        stores[region] = DirectoryStore(root / region)
+    agents = make_agents(
+        Parts(
+            log=ledger,
+            outposts=tuple(
+                Outpost(cluster=region, region=region, port=port)
+                for region, port in clusters.items()
+            ),
+            content=Content(
+                stores=stores,
+                uploads=DirectoryStore.create(root / "uploads"),
+                looks=AtOnce(),
+                copies=AtOnce(),
+                off_loop=at_once,
+            ),
+            bundles=NoBundles(),
+            regions_needing_image=frozenset(),
+            draws=Ids(),
+            folders={},
+            controls=controls,
+            retention_s=90 * 86_400.0,
+            off_loop=at_once,
+            clock=clock,
+        )
+    )
+    yield Handheld(ledger, agents, clusters, stores, readings)
+    await ledger.close()
+
+
+class NoBundles:
+    """Nothing was uploaded."""
+
+    def size_bytes(self, digest: str) -> int | None:
+        return None
