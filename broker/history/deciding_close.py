@@ -27,7 +27,7 @@ from broker.history.lineage import has_anchor
 from broker.history.refusals import Code, Refused
 from broker.model.checkpoint import STEP_MAX, CheckpointRef
 from broker.model.reasons import FailureClass, Reason
-from broker.model.run import CloseRule, Epoch, RankEnd, Run
+from broker.model.run import CloseRule, Epoch, RankEnd, Run, Why
 from broker.model.states import PlacementEnd, RunState
 
 # What launchers say of a command that they stopped; of one that ended by itself they say nothing.
@@ -97,8 +97,8 @@ def _verdict(epoch: Epoch, command: CloseEpoch) -> Verdict:
     if is_unasked and command.rule is CloseRule.SEEN_ENDED and _has_finished(command.ends):
         message = "All ranks ended with exit code 0"
         return Verdict(reason=Reason.COMPLETED, message=message, failure=None, is_done=True)
-    if command.rule is CloseRule.NEVER_STARTED and epoch.stop is not None:
-        # Our own revocation, for whatever reason, loses nothing.
+    if epoch.stop is not None and _was_revoked(epoch, epoch.stop):
+        # Our own revocation, for whatever reason, loses nothing, even one that came too late.
         return Verdict(reason=epoch.stop.reason, message=epoch.stop.message, failure=None)
     if command.cause is not None:
         return _explained(command.cause, command.message)
@@ -107,6 +107,11 @@ def _verdict(epoch: Epoch, command: CloseEpoch) -> Verdict:
     if drain is not None and (drain.is_acked or _was_told(command.ends)):
         return _explained(drain.reason, drain.message)
     return _by_exits(command)
+
+
+def _was_revoked(epoch: Epoch, stop: Why) -> bool:
+    """Return whether it was stopped before it had started, as far as the log knew."""
+    return epoch.started_s is None or stop.since_s < epoch.started_s
 
 
 def _has_finished(ends: tuple[RankEnd, ...]) -> bool:

@@ -31,7 +31,7 @@ def grant(view: View, run: Run, now: Moment, nonces: Iterator[str]) -> tuple[Run
         if whole is None or epoch.started_s is not None or epoch.stop is not None:
             return ()
         message = f"the gang in {whole.site.region} is whole first"
-        return (StopEpoch(reason=Reason.GANG_NOT_WHOLE, message=message),)
+        return (StopEpoch(reason=Reason.OTHER_LEG_STARTED, message=message),)
     if run.state is not RunState.QUEUED or not _may_grant(view):
         return ()
     leg = whole or _sure_leg(view, run)

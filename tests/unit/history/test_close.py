@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from broker.history.commands import CancelRun, CloseEpoch, RecordDrainAck, RequestDrain
+from broker.history.commands import CancelRun, CloseEpoch, RecordDrainAck, RequestDrain, StopEpoch
 from broker.history.events import CheckpointCompleted, Ended, Requeued, Sealed, Warned
 from broker.history.refusals import Refused
 from broker.model.intent import Limits
@@ -53,6 +53,15 @@ def test_an_anchored_run_restarts_until_its_restarts_are_spent() -> None:
     assert story.run.user_failures == 1
     story.training().closed(1, 1)
     assert outcome(story) == (RunState.FAILED, Reason.USER_RESTARTS_SPENT)
+
+
+def test_a_revocation_that_came_too_late_is_nobodys_loss() -> None:
+    story = Story(make_intent(terms=make_terms(limits=Limits(infrastructure_losses=0))))
+    story.accepted().placed().prepared().granted().wait(1)
+    story.do(StopEpoch(reason=Reason.STOCKOUT, message="given back")).wait(1).started()
+    story.closed(143, 143, rule=CloseRule.FENCE_HEARD, cause=Reason.NODE_PREEMPTED)
+    assert outcome(story) == (RunState.QUEUED, Reason.STOCKOUT)
+    assert story.run.infrastructure_losses == 0
 
 
 def test_a_preemption_needs_no_anchor_and_has_a_limit_of_its_own() -> None:

@@ -254,7 +254,7 @@ def test_an_early_grant_gives_way_to_a_gang_that_is_whole_first() -> None:
     scene = Scene()
     scene.story.placed(forecast_p50_s=5.0).prepared().granted()
     scene.story.placed("beta", Purpose.HEDGE).prepared("beta").at_gate("beta")
-    assert stops(scene.obeys()) == [Reason.GANG_NOT_WHOLE]
+    assert stops(scene.obeys()) == [Reason.OTHER_LEG_STARTED]
     scene.says(closed=CloseRule.NEVER_STARTED)
     scene.obeys()
     scene.facts = None
