@@ -7,7 +7,7 @@ whole at its gate: it starts in the next moment.
 
 from decimal import Decimal
 
-from broker.history.billing import live_cost
+from broker.history.billing import live_cost, live_gpu_seconds
 from broker.history.commands import FailRun, RunCommand, WarnRun
 from broker.model.intent import AfterMaxWait
 from broker.model.moment import Moment
@@ -32,7 +32,11 @@ def judge_limits(view: View, run: Run, now: Moment) -> tuple[RunCommand, ...]:
         or _max_wait(run, now)
         or _never_fits(view, run, now)
     )
-    return ended or (*_warn_deadline(run, now), *_warn_budget(run, now))
+    return ended or (
+        *_warn_deadline(run, now),
+        *_warn_expected(run, now),
+        *_warn_budget(run, now),
+    )
 
 
 def limits_at_s(view: View, run: Run, now: Moment) -> list[float]:
@@ -124,6 +128,17 @@ def _warn_deadline(run: Run, now: Moment) -> tuple[RunCommand, ...]:
         f"{duration(deadline_s - now.wall_s)}"
     )
     return _once(run, Reason.DEADLINE_TOO_NEAR, message, epoch.granted_s)
+
+
+def _warn_expected(run: Run, now: Moment) -> tuple[RunCommand, ...]:
+    expected_s = run.terms.expected_duration_s
+    if expected_s is None or run.open_epoch is None:
+        return ()
+    trained_s = live_gpu_seconds(run, now).running / run.intent.workload.hardware[0].gpus
+    if trained_s < expected_s:
+        return ()
+    message = f"it has trained for the {duration(expected_s)} that were expected, and goes on"
+    return _once(run, Reason.EXPECTED_DURATION_PASSED, message, run.created.elapsed_s)
 
 
 def _warn_budget(run: Run, now: Moment) -> tuple[RunCommand, ...]:

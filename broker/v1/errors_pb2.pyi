@@ -216,6 +216,10 @@ class _ReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Reason.ValueTy
     """Something in a cluster looks like ours and belongs to no run. It is shown, not touched."""
     REASON_NEWER_INCARNATION: _Reason.ValueType  # 87
     """A newer broker owns the store; this one stopped."""
+    REASON_EXPECTED_DURATION_PASSED: _Reason.ValueType  # 101
+    """The run has trained for as long as it was expected to. It goes on; amend what is expected, so
+    that deadlines and offers are judged by it.
+    """
     REASON_UNKNOWN: _Reason.ValueType  # 88
     """What is reported fits no other reason. The sentence says all there is."""
     REASON_INVALID_FIELD: _Reason.ValueType  # 89
@@ -454,6 +458,10 @@ REASON_ORPHAN_SEEN: Reason.ValueType  # 86
 """Something in a cluster looks like ours and belongs to no run. It is shown, not touched."""
 REASON_NEWER_INCARNATION: Reason.ValueType  # 87
 """A newer broker owns the store; this one stopped."""
+REASON_EXPECTED_DURATION_PASSED: Reason.ValueType  # 101
+"""The run has trained for as long as it was expected to. It goes on; amend what is expected, so
+that deadlines and offers are judged by it.
+"""
 REASON_UNKNOWN: Reason.ValueType  # 88
 """What is reported fits no other reason. The sentence says all there is."""
 REASON_INVALID_FIELD: Reason.ValueType  # 89

@@ -71,6 +71,18 @@ def test_a_deadline_that_cannot_be_kept_is_said_once() -> None:
     assert scene.told_after(1.0) == ()
 
 
+def test_a_run_that_trains_longer_than_expected_is_said_once() -> None:
+    scene = Scene(make_terms(expected_duration_s=600.0))
+    scene.story.training()
+    assert warns(scene.told_after(400.0)) == []
+    scene.story.preempted()
+    assert warns(scene.told_after(400.0)) == []  # it waits, which is no training
+    scene.story.training()
+    scene.story.wait(200.0)
+    assert warns(scene.obeys()) == [Reason.EXPECTED_DURATION_PASSED]
+    assert scene.told_after(10.0) == ()
+
+
 def test_the_budget_ends_a_run_with_the_cost_of_saving_counted() -> None:
     # Two GPUs at 2.50: five dollars an hour; 60 s to save cost a twelfth of a dollar.
     scene = Scene(make_terms(budget=Decimal(10)))
