@@ -15,7 +15,7 @@ from broker.sdk.showing import seconds_of
 from broker.v1 import event_pb2, placement_pb2, run_pb2, run_service_pb2
 
 EVENTS_MAX = 100_000
-EVENTS = ("#", "TIME", "AFTER", "WHO", "WHAT", "WHERE", "SAID")
+EVENTS = ("NO", "TIME", "AFTER", "WHO", "WHAT", "WHERE", "SAID")
 PLACEMENTS = ("PLACEMENT", "WHERE", "GPUS", "WAITED", "NODES", "GATE", "TRAINED", "COST", "END")
 COSTS = ("RUN", "STATE", "GPU-HOURS", "COST", "BUDGET LEFT")
 _QUIET = frozenset({event_pb2.EVENT_TYPE_PROGRESSED, event_pb2.EVENT_TYPE_PLACEMENT_SEEN})

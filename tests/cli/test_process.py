@@ -1,0 +1,141 @@
+"""The program as a process: interrupted, cut off, outlived by its broker, asked to complete."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from broker.cli import exits
+from broker.sdk import Client, find
+from tests.cli.brokerd import Daemon, until
+
+pytestmark = pytest.mark.alone
+WITHIN_S = 90.0
+SLEEPER = ("--no-workdir", "--hardware", "1xH100", "--capacity", "spot")
+
+
+def environment(daemon: Daemon, home: Path) -> dict[str, str]:
+    mine = {"HOME": str(home), "BROKER_SERVER": daemon.server, "BROKER_TEAM": "process"}
+    return {**os.environ, **mine, "BROKER_USER": "ann", "PYTHONUNBUFFERED": "1"}
+
+
+def started(daemon: Daemon, home: Path, *arguments: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "broker.cli", *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environment(daemon, home),
+    )
+
+
+def done(daemon: Daemon, home: Path, *arguments: str, **more: str) -> tuple[int, str, str]:
+    found = subprocess.run(
+        [sys.executable, "-m", "broker.cli", *arguments],
+        capture_output=True,
+        text=True,
+        timeout=WITHIN_S,
+        check=False,
+        env=environment(daemon, home) | more,
+    )
+    return found.returncode, found.stdout, found.stderr
+
+
+def state_of(daemon: Daemon, run: str) -> int:
+    with Client(find(server=daemon.server, team="process", user="ann")) as client:
+        return client.runs.get(f"teams/process/runs/{run}").state
+
+
+def lines_until(process: subprocess.Popen[str], text: str) -> list[str]:
+    """Read lines until one holds the text; a line that never comes ends the test by its timeout."""
+    assert process.stdout is not None
+    lines = []
+    for line in process.stdout:
+        lines.append(line)
+        if text in line:
+            break
+    return lines
+
+
+def test_an_interrupted_watch_says_how_to_go_on_and_ends_no_run(
+    daemon: Daemon, tmp_path: Path
+) -> None:
+    with started(
+        daemon, tmp_path, "submit", "--name", "long", *SLEEPER, "--wait", "--", "sleep", "600"
+    ) as process:
+        lines_until(process, "gang running")
+        process.send_signal(signal.SIGINT)
+        _, said = process.communicate(timeout=WITHIN_S)
+    assert process.returncode == exits.INTERRUPTED
+    assert "long goes on without you. Watch on: broker watch process/long --after " in said
+    assert "Traceback" not in said
+    assert state_of(daemon, "long") == 6  # RUN_STATE_RUNNING
+    assert done(daemon, tmp_path, "cancel", "long", "--grace", "0", "--wait")[0] == exits.OK
+
+
+def test_a_watch_outlives_its_broker_and_tells_each_event_once(
+    daemon: Daemon, tmp_path: Path
+) -> None:
+    submitted = ("submit", "--name", "outlives", *SLEEPER, "--wait", "-o", "json")
+    with started(daemon, tmp_path, *submitted, "--", "sleep", "600") as process:
+        lines = lines_until(process, "GANG_RUNNING")
+        daemon.stop(signal.SIGKILL)
+        daemon.start()
+        cancelled = done(daemon, tmp_path, "cancel", "outlives", "--grace", "0")
+        rest, said = process.communicate(timeout=WITHIN_S)
+    assert cancelled[0] == exits.OK
+    assert process.returncode == exits.RUN_FAILED
+    assert "trying again" in said
+    whole = "".join(lines) + rest
+    numbers = [int(part.split(",")[0]) for part in whole.split('"event": {"sequence": ')[1:]]
+    assert numbers == list(range(1, len(numbers) + 1))
+
+
+def test_a_reader_that_goes_away_ends_it_quietly(daemon: Daemon, tmp_path: Path) -> None:
+    shell = f"{sys.executable} -m broker.cli --help | head -1; echo ${{PIPESTATUS[0]}}"
+    found = subprocess.run(
+        ["bash", "-c", shell],
+        capture_output=True,
+        text=True,
+        timeout=WITHIN_S,
+        check=True,
+        env=environment(daemon, tmp_path),
+    )
+    assert found.stdout.splitlines()[0] == "Usage: broker [OPTIONS] COMMAND [ARGS]..."
+    assert found.stdout.splitlines()[1] in {str(exits.OK), str(exits.PIPE_CLOSED)}
+    assert found.stderr == ""
+
+
+@pytest.mark.parametrize(
+    ("typed", "offered"),
+    [
+        ("broker st", ["status"]),
+        ("broker regions co", ["cordon"]),
+        ("broker regions cordon us-e", ["us-east4"]),
+        ("broker status lon", ["long"]),
+    ],
+)
+def test_verbs_runs_and_regions_are_completed(
+    daemon: Daemon, tmp_path: Path, typed: str, offered: list[str]
+) -> None:
+    words = typed.split(" ")
+    _, told, _ = done(
+        daemon,
+        tmp_path,
+        _BROKER_COMPLETE="bash_complete",
+        COMP_WORDS=typed,
+        COMP_CWORD=str(len(words) - 1),
+    )
+    assert [line.removeprefix("plain,") for line in told.splitlines()] == offered
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_each_shell_is_told_how_to_complete(daemon: Daemon, tmp_path: Path, shell: str) -> None:
+    code, told, _ = done(daemon, tmp_path, "completion", shell)
+    assert code == exits.OK
+    assert f"_BROKER_COMPLETE={shell}_complete" in told
