@@ -81,7 +81,7 @@ class Story:
         screen.head(
             "The capacity broker: a training run over three regions, from intent to result",
             "Daemon, clusters, processes, training and checkpoints are real; the GPUs and their",
-            "prices are made up. It takes about a minute; Ctrl-C ends it and leaves nothing behind.",
+            "prices are made up. About a minute; Ctrl-C ends it all and leaves nothing behind.",
         )
         screen.title("Three regions on this machine, and a broker over them")
         await self._start_broker()
