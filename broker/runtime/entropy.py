@@ -8,7 +8,6 @@ from collections.abc import Callable
 
 _LETTERS = "abcdefghijklmnopqrstuvwxyz"
 _ALPHABET = _LETTERS + "0123456789"
-_HEX = "0123456789abcdef"
 RUN_UID_LENGTH = 20  # 103 bits: never drawn twice, also not by a restored broker
 PLACEMENT_LENGTH = 12  # 62 bits within one run's handful of placements
 NONCE_LENGTH = 16  # 64 bits within one run's epochs, hexadecimal as the start protocol wants it
@@ -30,9 +29,14 @@ class Ids:
 
     def nonce(self) -> str:
         """Return the nonce of a grant."""
-        return "".join(_HEX[self._pick(16)] for _ in range(NONCE_LENGTH))
+        return f"{self._pick(16**NONCE_LENGTH):0{NONCE_LENGTH}x}"
 
     def text(self, length: int) -> str:
         """Return random lower-case letters and digits, the first one a letter."""
-        rest = "".join(_ALPHABET[self._pick(len(_ALPHABET))] for _ in range(length - 1))
-        return _LETTERS[self._pick(len(_LETTERS))] + rest
+        # One draw for all of it: each draw asks the kernel, and a submit needs 28 characters.
+        number = self._pick(len(_LETTERS) * len(_ALPHABET) ** (length - 1))
+        characters = []
+        for _ in range(length - 1):
+            number, digit = divmod(number, len(_ALPHABET))
+            characters.append(_ALPHABET[digit])
+        return _LETTERS[number] + "".join(characters)

@@ -26,3 +26,15 @@ def test_ids_are_not_drawn_twice() -> None:
     ids = Ids()
     drawn = [ids.placement() for _ in range(2_000)]
     assert len(set(drawn)) == len(drawn)
+
+
+def test_every_draw_is_an_id_of_its_own_and_the_ends_are_in() -> None:
+    assert Ids(lambda below: 0).text(3) == "aaa"
+    assert Ids(lambda below: below - 1).text(3) == "z99"
+    drawn = {Ids(lambda below, at=at: at).text(2) for at in range(26 * 36)}  # type: ignore[misc]
+    assert drawn == {
+        first + second
+        for first in "abcdefghijklmnopqrstuvwxyz"
+        for second in "abcdefghijklmnopqrstuvwxyz0123456789"
+    }
+    assert Ids(lambda below: below - 1).nonce() == "f" * 16
