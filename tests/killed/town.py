@@ -105,6 +105,11 @@ class Town:
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout
 
+    def errors(self) -> list[str]:
+        """Return what brokerd logged as its own failures, in all of its lives."""
+        text = (self.folder / "brokerd.log").read_text(errors="replace")
+        return [line for line in text.splitlines() if "level=error" in line or "Traceback" in line]
+
     def last_words(self) -> str:
         log = self.folder / "brokerd.log"
         return log.read_text(errors="replace")[-2000:] if log.exists() else ""
