@@ -57,7 +57,7 @@ def explain(view: View, run: Run, now: Moment) -> Explanation:
     elif choice.offer is not None:
         wait = say_chosen(choice.offer, now)
     else:
-        wait = say_no_place(run, found, choice.blocked, now)
+        wait = say_no_place(view, run, found, choice.blocked, now)
     return Explanation(
         offers=tuple(offer for _, offer in ranked(view, tally, run, found.offers, now)),
         refusals=(*found.refusals, *others),
@@ -89,7 +89,9 @@ def why_there(offer: Offer) -> str:
     )
 
 
-def say_no_place(run: Run, found: Assessment, blocked: tuple[Blocked, ...], now: Moment) -> SayWait:
+def say_no_place(
+    view: View, run: Run, found: Assessment, blocked: tuple[Blocked, ...], now: Moment
+) -> SayWait:
     """Say why a run has no leg."""
     not_before_s = ready_at_s(run)
     if not_before_s is not None and not_before_s > now.elapsed_s:
@@ -99,9 +101,19 @@ def say_no_place(run: Run, found: Assessment, blocked: tuple[Blocked, ...], now:
             next_action="it is started again",
             next_at_s=not_before_s,
         )
-    reason, message = _no_place(found, blocked)
-    action, at_s = next_step(run, found.reserve_s, now, "every offer is looked at again", LOOK_S)
+    reason, message = _no_place(run, found, blocked)
+    usual, usual_s = "every offer is looked at again", LOOK_S
+    if reason is Reason.NEVER_FITS:
+        usual = "it fails, unless a place that could take it is seen by then"
+        usual_s = max(1.0, gives_up_s(view, run, now) - now.elapsed_s)
+    action, at_s = next_step(run, found.reserve_s, now, usual, usual_s)
     return SayWait(reason=reason, message=message, next_action=action, next_at_s=at_s)
+
+
+def gives_up_s(view: View, run: Run, now: Moment) -> float:
+    """Return when a run that no place can ever take fails (broker seconds)."""
+    since_s = run.why.since_s if run.why.reason is Reason.NEVER_FITS else now.elapsed_s
+    return since_s + view.region("").policy.patience.quota_s
 
 
 def say_turn(run: Run, others: int, reserve_s: float, now: Moment) -> SayWait:
@@ -160,11 +172,12 @@ def is_news(old: Why, new: SayWait, now: Moment) -> bool:
     return _DIGITS.sub("", old.message) != _DIGITS.sub("", new.message)
 
 
-def _no_place(found: Assessment, blocked: tuple[Blocked, ...]) -> tuple[Reason, str]:
+def _no_place(run: Run, found: Assessment, blocked: tuple[Blocked, ...]) -> tuple[Reason, str]:
     if blocked:
         return blocked[0].reason, blocked[0].message
     if not found.refusals and not found.offers:
-        return Reason.WAITING_FOR_OFFER, "no cluster with such accelerators has been seen"
+        kinds = sorted({option.accelerator for option in run.intent.workload.hardware})
+        return Reason.NEVER_FITS, f"no cluster with {' or '.join(kinds)} has been seen"
     passing = [one for one in found.refusals if one.reason not in NEVER]
     if not passing:
         # What the user did not ask for explains nothing, unless there is nothing else.

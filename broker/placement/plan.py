@@ -152,7 +152,8 @@ def _place(draft: _Draft, run: Run, group: Group) -> bool:
     if choice.offer is None:
         if any(one.reason is Reason.RECENTLY_FAILED_HERE for one in found.refusals):
             draft.looks[run.name] = draft.now.elapsed_s + AGAIN_S
-        _say(draft, run, say_no_place(run, found, choice.blocked, draft.now), found.reserve_s)
+        wait = say_no_place(draft.view, run, found, choice.blocked, draft.now)
+        _say(draft, run, wait, found.reserve_s)
         return False
     _add(draft, run, choice.offer, Purpose.REQUEUE if run.has_started else Purpose.FIRST)
     return True

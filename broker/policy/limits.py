@@ -14,6 +14,7 @@ from broker.model.moment import Moment
 from broker.model.reasons import Reason
 from broker.model.run import Run
 from broker.model.states import PlacementState, RunState
+from broker.placement.explain import gives_up_s
 from broker.placement.feasible import remaining_work_s
 from broker.placement.view import View
 from broker.placement.wait import ends_s, limit_s
@@ -45,6 +46,8 @@ def limits_at_s(view: View, run: Run, now: Moment) -> list[float]:
     until_s = ends_s(run)
     if until_s is not None and until_s > now.elapsed_s:
         times.append(until_s)
+    if run.why.reason is Reason.NEVER_FITS and not run.is_ended:
+        times.append(gives_up_s(view, run, now))
     if run.terms.deadline_wall_s is not None:
         times.append(now.elapsed_s + run.terms.deadline_wall_s - now.wall_s)
     hourly = _hourly(run)
@@ -109,8 +112,7 @@ def _never_fits(view: View, run: Run, now: Moment) -> tuple[RunCommand, ...]:
     if run.why.reason is not Reason.NEVER_FITS or run.live_placements:
         return ()
     is_whole = all(one.is_reachable and not one.blind for one in view.clusters.values())
-    patience_s = view.region("").policy.patience.quota_s
-    if not is_whole or now.since(run.why.since_s) < patience_s:
+    if not is_whole or now.elapsed_s < gives_up_s(view, run, now):
         return ()
     return (FailRun(reason=Reason.NEVER_FITS, message=run.why.message),)
 
