@@ -358,6 +358,10 @@ class ClusterUnreachableError(Exception):
         self.observation = observation
 
 
+class NoSuchLogError(Exception):
+    """The cluster holds no output of that placement: it never came, or was let go since."""
+
+
 class Cluster(Protocol):
     """One cluster. Every call has a deadline of its own; observing and reading logs raise
     ClusterUnreachableError, an action that met silence has an outcome that says so."""
@@ -373,5 +377,8 @@ class Cluster(Protocol):
     def logs(
         self, placement: str, rank: int, offset: int, follow: bool
     ) -> AsyncIterator[tuple[int, bytes]]:
-        """Yield (offset after, chunk) of a rank's output from a byte offset on."""
+        """Yield (offset after, chunk) of a rank's output from a byte offset on.
+
+        Negative: so many bytes before its end. Raises NoSuchLogError where nothing is kept.
+        """
         ...

@@ -24,7 +24,7 @@ from broker.model.run import Progress, Run
 from broker.model.sightings import CheckpointFile, Orphan, Replica
 from broker.placement.explain import Explanation, explain
 from broker.placement.view import View
-from regions.cluster import ClusterUnreachableError
+from regions.cluster import ClusterUnreachableError, NoSuchLogError
 from replicator.checkpoint.lag import KnownCheckpoint, Lag, RunCopies, lag
 from replicator.checkpoint.paths import CheckpointPath
 from replicator.checkpoint.verify import read_replica
@@ -100,6 +100,12 @@ class Answers:
                 yield after, chunk
         except ClusterUnreachableError as error:
             raise _unavailable(Reason.CLUSTER_UNREACHABLE, str(error)) from error
+        except NoSuchLogError as error:
+            is_live = run.placements[placement].is_live
+            why = "nothing was written yet" if is_live else "what it wrote is no longer kept"
+            raise Refused(
+                reason=Reason.NOT_FOUND, message=f"{why}: {error}", code=Code.NOT_FOUND
+            ) from error
 
     def replicas(self, run: Run) -> tuple[Replica, ...]:
         """Return how far each region is behind the run's newest complete checkpoint."""

@@ -14,6 +14,7 @@ from regions.cluster import (
     Action,
     ClusterObservation,
     ClusterUnreachableError,
+    NoSuchLogError,
     Outcome,
     PlacementSeen,
     Stage,
@@ -94,15 +95,20 @@ class LocalCluster:
     async def logs(
         self, placement: str, rank: int, offset: int, follow: bool
     ) -> AsyncIterator[tuple[int, bytes]]:
-        """Yield a rank's output from a position on; with ``follow`` until it can print no more."""
+        """Yield a rank's output from a position on; with ``follow`` until it can print no more.
+
+        Raises NoSuchLogError, or ClusterUnreachableError.
+        """
         wait_s = min(10.0, wire.MAX_WAIT_S) if follow else 0.0
         while True:
             request = wire.ReadLog(placement=placement, rank=rank, offset=offset, wait_s=wait_s)
             chunk = await self._ask(request)
             if not isinstance(chunk, wire.LogChunk):
                 raise ClusterUnreachableError(f"{self.cluster} answered something else")
+            if not chunk.is_known:
+                raise NoSuchLogError(f"{self.cluster} holds nothing of placement {placement}")
+            offset = chunk.offset
             if chunk.data:
-                offset = chunk.offset
                 yield offset, chunk.data
             elif chunk.is_last or not follow:
                 return

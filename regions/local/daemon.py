@@ -132,13 +132,18 @@ class Daemon:
             job = self.world.state.jobs.get(self.world.state.names.get(request.placement, ""))
             # Looked at before the file: what it printed last is in the file by now.
             is_over = job is None or job.ended_s is not None
-            chunk = output.Chunk(offset=request.offset, data=b"")
+            chunk = output.Chunk(offset=max(0, request.offset), data=b"")
             if job is not None and 0 <= request.rank < max(1, job.nodes_wanted):
                 path = self._disk.log(job.uid, request.rank)
-                chunk = output.read(path, max(0, request.offset), wire.MAX_LOG_CHUNK_BYTES)
+                chunk = output.read(path, request.offset, wire.MAX_LOG_CHUNK_BYTES)
             if chunk.data or is_over or clock.monotonic_s() >= give_up_s:
                 is_last = is_over and not chunk.data
-                return wire.LogChunk(offset=chunk.offset, data=chunk.data, is_last=is_last)
+                return wire.LogChunk(
+                    offset=chunk.offset,
+                    data=chunk.data,
+                    is_last=is_last,
+                    is_known=job is not None,
+                )
             await clock.pause(0.2)
 
     async def terminate(self) -> None:

@@ -42,13 +42,17 @@ def trim(path: Path, head_bytes: int, tail_bytes: int) -> bool:
 
 
 def read(path: Path, offset: int, limit_bytes: int) -> Chunk:
-    """Read from a position on. Where the middle was given back a sentence stands in its place."""
+    """Read from a position on. Where the middle was given back a sentence stands in its place.
+
+    A negative position is so many bytes before the end.
+    """
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
     except FileNotFoundError:
-        return Chunk(offset=offset, data=b"")
+        return Chunk(offset=max(0, offset), data=b"")
     try:
         size = os.fstat(descriptor).st_size
+        offset = max(0, size + offset) if offset < 0 else offset
         if offset >= size:
             return Chunk(offset=offset, data=b"")
         start = os.lseek(descriptor, offset, os.SEEK_DATA)

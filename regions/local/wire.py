@@ -51,7 +51,10 @@ class WithdrawGang(_Base, tag="withdraw", frozen=True, kw_only=True):
 
 
 class ReadLog(_Base, tag="read_log", frozen=True, kw_only=True):
-    """Read a rank's output from a position on; wait for more if there is none yet."""
+    """Read a rank's output from a position on; wait for more if there is none yet.
+
+    A negative position is so many bytes before the end.
+    """
 
     placement: str
     rank: int
@@ -162,11 +165,15 @@ class Done(_Base, tag="done", frozen=True, kw_only=True):
 
 
 class LogChunk(_Base, tag="log", frozen=True, kw_only=True):
-    """Output and the position after it. ``is_last``: its rank will print no more."""
+    """Output and the position after it. ``is_last``: its rank will print no more.
+
+    ``is_known`` False: there is no such placement here, or not any more.
+    """
 
     offset: int
     data: bytes
     is_last: bool
+    is_known: bool = True
 
 
 class Failed(_Base, tag="failed", frozen=True, kw_only=True):

@@ -2,7 +2,16 @@
 
 import pytest
 
-from regions.cluster import Cause, EpochKey, Grant, Outcome, OwnerState, RankEnded, Stage
+from regions.cluster import (
+    Cause,
+    EpochKey,
+    Grant,
+    NoSuchLogError,
+    Outcome,
+    OwnerState,
+    RankEnded,
+    Stage,
+)
 from tests.contract.cluster.conftest import Set
 from tests.contract.cluster.world import (
     Shape,
@@ -161,8 +170,12 @@ async def test_the_output_of_a_rank_is_read_from_any_position_and_followed(
     assert read[-1][0] == 10
     resumed = [chunk async for chunk in stage.world.cluster.logs("p1", 1, 4, False)]
     assert resumed == [(10, b"two 1\n")]
-    nobody = [chunk async for chunk in stage.world.cluster.logs("p9", 0, 0, True)]
-    assert nobody == []
+    last = [chunk async for chunk in stage.world.cluster.logs("p1", 1, -6, False)]
+    assert last == [(10, b"two 1\n")]
+    whole = [chunk async for chunk in stage.world.cluster.logs("p1", 1, -1000, False)]
+    assert whole == [(10, b"one\ntwo 1\n")]
+    with pytest.raises(NoSuchLogError):
+        await anext(stage.world.cluster.logs("p9", 0, 0, True))
 
 
 async def test_outcomes_come_one_for_each_action_in_order(set_stage: Set) -> None:

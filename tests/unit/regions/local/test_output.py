@@ -70,3 +70,10 @@ def test_a_log_that_is_not_there_is_empty(tmp_path: Path) -> None:
     missing = tmp_path / "none.log"
     assert trim(missing, BLOCK, BLOCK)
     assert read(missing, 5, 8) == Chunk(offset=5, data=b"")
+
+
+def test_a_negative_position_counts_from_the_end(log: Path) -> None:
+    size = log.stat().st_size
+    assert read(log, -8, 100) == Chunk(offset=size, data=b"0099999\n")
+    assert read(log, -10 * size, 8) == Chunk(offset=8, data=b"0000000\n")
+    assert read(log.with_name("rank-1.log"), -8, 100) == Chunk(offset=0, data=b"")
