@@ -12,7 +12,8 @@ import pytest
 
 from broker.cli import exits
 from broker.sdk import Client, find
-from tests.cli.brokerd import Daemon, until
+from broker.v1 import run_pb2
+from tests.cli.brokerd import Daemon
 
 pytestmark = pytest.mark.alone
 WITHIN_S = 90.0
@@ -74,7 +75,7 @@ def test_an_interrupted_watch_says_how_to_go_on_and_ends_no_run(
     assert process.returncode == exits.INTERRUPTED
     assert "long goes on without you. Watch on: broker watch process/long --after " in said
     assert "Traceback" not in said
-    assert state_of(daemon, "long") == 6  # RUN_STATE_RUNNING
+    assert state_of(daemon, "long") == run_pb2.RUN_STATE_RUNNING
     assert done(daemon, tmp_path, "cancel", "long", "--grace", "0", "--wait")[0] == exits.OK
 
 
@@ -117,12 +118,13 @@ def test_a_reader_that_goes_away_ends_it_quietly(daemon: Daemon, tmp_path: Path)
         ("broker st", ["status"]),
         ("broker regions co", ["cordon"]),
         ("broker regions cordon us-e", ["us-east4"]),
-        ("broker status lon", ["long"]),
+        ("broker status compl", ["completes"]),
     ],
 )
 def test_verbs_runs_and_regions_are_completed(
     daemon: Daemon, tmp_path: Path, typed: str, offered: list[str]
 ) -> None:
+    done(daemon, tmp_path, "submit", "--name", "completes", *SLEEPER, "--", "true")
     words = typed.split(" ")
     _, told, _ = done(
         daemon,

@@ -1,10 +1,10 @@
 """The program as a person uses it: scripts of commands and what they print, on a real brokerd.
 
-A script is blocks of a command, ``----`` and what it prints; a line that begins with ``#`` is for
-the reader. What it prints to standard error begins with ``! ``, and an exit code other than 0 is told at
-the end as ``[exit 3]``. ``<word>`` in what is expected stands for one word, ``<any>`` for the rest
-of a line, ``...`` alone for any lines. Runs of spaces count as one. ``until TEXT: COMMAND`` repeats
-a command until it prints the text.
+A script is blocks of a command, ``----`` and what it prints; a line that begins with ``# `` is for
+the reader. What is printed to standard error begins with ``! ``, and an exit code other than 0 is
+told at the end as ``[exit 3]``. ``<word>`` in what is expected stands for one word, ``<any>`` for
+the rest of a line, ``...`` alone for any lines. Runs of spaces count as one. A command with
+``until TEXT: `` before it is repeated until it prints the text.
 """
 
 from __future__ import annotations
