@@ -72,6 +72,7 @@ class Restorer:
         self._off_loop = off_loop
         self._claimed: set[str] = set()
         self._tops: dict[str, int] = {}
+        self._joined: set[str] = set()
 
     async def tick(self) -> None:
         """Claim the stores, and survey what a restored broker has not seen.
@@ -134,10 +135,12 @@ class Restorer:
             return
         try:
             keys = await self._run_keys(readable)
-            runs = await self._known(keys)
-            for run in runs:
-                if not await self._join(run, readable):
-                    return
+            names = [run.name for run in await self._known(keys)]
+            self._joined = set()
+            # One run that cannot be joined is loud, and holds up the grants of all (R1).
+            await self._desk.for_each(names, lambda name: self._join(name, readable))
+            if len(self._joined) < len(names):
+                return
         except (StoreError, TimeoutError) as error:
             _log.info("after the restore a store cannot be read: %s", error)
             return
@@ -178,8 +181,11 @@ class Restorer:
                 return runs
             query = RunQuery(page_size=PAGE, after=page.next_after)
 
-    async def _join(self, run: Run, regions: list[str]) -> bool:
-        """Join one run with the stores; False when something of it cannot be read yet."""
+    async def _join(self, name: str, regions: list[str]) -> None:
+        """Join one run with the stores, unless something of it cannot be read yet."""
+        run = self._desk.log.run(name)
+        if run is None:
+            return
         for _ in range(ROUNDS):
             looks = {region: await self._look(region, run.uid) for region in regions}
             seen = tuple(looks[region].as_seen(region) for region in regions)
@@ -191,14 +197,15 @@ class Restorer:
             found = restore.adopt(last, top, own_seals(run), seen, frozenset())
             match found:
                 case restore.NotSeen():
-                    _log.info("%s: not to be read: %s", run.name, ", ".join(found.names))
-                    return False
+                    _log.warning("%s: not to be read: %s", run.name, ", ".join(found.names))
+                    return
                 case restore.Revocations():
                     for region, number in found.targets:
                         await self._revoke(region, run.uid, number)
                 case restore.Adopted():
-                    return await self._take_over(run, found, looks)
-        return False
+                    if await self._take_over(run, found, looks):
+                        self._joined.add(name)
+                    return
 
     async def _look(self, region: str, run_key: str) -> RunInStore:
         store, now_s = self._controls[region], self._clock.now().elapsed_s
@@ -217,7 +224,7 @@ class Restorer:
             for placement in look.placements.values()
             if isinstance(placement.grant, layout.Grant)
         }
-        sites = {one.placement: self._site(run, one) for one in found.open}
+        sites = {one.placement: self._site(run, one) for one in (*found.over, *found.open)}
         told = taken_over(run, found, grants, sites, self._clock.now())
         is_told = await self._desk.tell(run.name, *told)
         await self._doubt_copies(run.name)

@@ -4,13 +4,14 @@ The rule: what happened after the backup is fact. ``regions.launcher.restore.ado
 be revoked and what is to be taken over; here its answer becomes commands. Read ``taken_over``.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from decimal import Decimal
 
 from broker.history.commands import (
     AdoptEpoch,
     CloseEpoch,
     RecordCheckpoint,
+    RecordStart,
     RunCommand,
     SkipEpochs,
 )
@@ -28,7 +29,7 @@ def own_seals(run: Run) -> tuple[layout.Seal, ...]:
     """Return the seals that the log holds, of started epochs that are closed."""
     return tuple(
         layout.Seal(
-            epoch=layout.EpochId(number=epoch.id.number, nonce=epoch.id.nonce),
+            epoch=_key(epoch.id),
             steps=tuple(
                 sorted(
                     (c.ref.step, c.ref.digest)
@@ -51,37 +52,45 @@ def taken_over(
 ) -> tuple[RunCommand, ...]:
     """Return what the stores make of a run: epochs closed, taken over, stepped over.
 
-    ``grants`` are those found, by epoch; ``sites`` are the places of the found placements.
+    ``grants`` are those found, by epoch; ``sites`` are the places of the found placements. Also an
+    epoch that is over is taken over, and closed with the seal that a later grant carries: without
+    it the run would go back behind what that seal counts (R2).
     """
-    return (
-        *_closed(run, found, now),
-        *(
-            _adopted(run, one, found.seals, grants.get(one.epoch), sites[one.placement])
-            for one in found.open
-        ),
-        SkipEpochs(next_epoch=found.next_number),
-    )
+    told: list[RunCommand] = []
+    epoch, last_number = run.open_epoch, run.next_epoch - 1
+    for one in sorted((*found.over, *found.open), key=lambda one: one.epoch.number):
+        id_ = _epoch(one.epoch)
+        if epoch is not None and id_ == epoch.id and one in found.over:
+            # What has a seal has started, also when our log was cut before it could know.
+            told.append(RecordStart(epoch=id_, nonces=one.nonces))
+        elif one.epoch.number > last_number:
+            last_number = one.epoch.number
+            told.append(
+                _adopted(run, one, found.seals, grants.get(one.epoch), sites[one.placement])
+            )
+        else:
+            continue
+        if one in found.over:
+            told.append(_closed(id_, one.region, found.seals, now))
+    if epoch is not None and not told and _key(epoch.id) in found.closed:
+        # Its store was waived, and the seal is all that is known of it.
+        told.append(_closed(epoch.id, epoch.region, found.seals, now))
+    return (*told, SkipEpochs(next_epoch=found.next_number))
 
 
-def _closed(run: Run, found: restore.Adopted, now: Moment) -> Iterator[RunCommand]:
-    """Close what our own log still has open though a grant proves that it was closed."""
-    epoch = run.open_epoch
-    if epoch is None or found.open:
-        return  # what is taken over closes it by itself
-    key = layout.EpochId(number=epoch.id.number, nonce=epoch.id.nonce)
-    if key not in found.closed:
-        return
-    steps = next((seal.steps for seal in found.seals if seal.epoch == key), ())
-    yield CloseEpoch(
-        epoch=epoch.id,
+def _closed(epoch: EpochId, region: str, seals: tuple[layout.Seal, ...], now: Moment) -> CloseEpoch:
+    """Close what a grant proves to have been closed, with the seal that it carries."""
+    steps = next((seal.steps for seal in seals if seal.epoch == _key(epoch)), ())
+    return CloseEpoch(
+        epoch=epoch,
         # By which rule it was is lost; a fence to a closed epoch harms nothing.
         rule=CloseRule.UNREACHABLE,
         ends=(),
         found=tuple(
             RecordCheckpoint(
-                ref=CheckpointRef(epoch=epoch.id, step=step, digest=digest),
+                ref=CheckpointRef(epoch=epoch, step=step, digest=digest),
                 size_bytes=0,  # not in the seal; a copy measures it
-                region=epoch.region,
+                region=region,
                 written_wall_s=now.wall_s,
             )
             for step, digest in steps
@@ -171,3 +180,7 @@ def site_of(
 
 def _epoch(epoch: layout.EpochId) -> EpochId:
     return EpochId(number=epoch.number, nonce=epoch.nonce)
+
+
+def _key(epoch: EpochId) -> layout.EpochId:
+    return layout.EpochId(number=epoch.number, nonce=epoch.nonce)

@@ -63,11 +63,13 @@ class Adopted:
 
     ``open``: started epochs that no record says are closed, oldest first. The last one counts; one
     before it can only be there because a store was waived, and is fenced and closed first.
-    ``closed``: epochs that a grant proves closed, also of those that our own log still has open.
-    ``next_number`` is the number of the next epoch. ``seals`` are all that count.
+    ``over``: started epochs that a grant proves closed, oldest first, also those that our own log
+    knows. ``closed`` are all such, seen in a store or not. ``next_number`` is the number of the
+    next epoch. ``seals`` are all that count.
     """
 
     open: Tuple[FoundEpoch, ...]
+    over: Tuple[FoundEpoch, ...]
     closed: FrozenSet[EpochId]
     next_number: int
     seals: Tuple[Seal, ...]
@@ -116,18 +118,22 @@ def adopt(
     )
     if targets:
         return Revocations(targets)
-    started = [
-        found for store in stores for found in _started(store) if found.epoch.number > last_number
-    ]
-    seals = merge_seals(own_seals, (grant for store in stores for grant in store.grants), started)
+    started = [found for store in stores for found in _started(store)]
+    started.sort(key=lambda found: found.epoch.number)
+    grants = tuple(grant for store in stores for grant in store.grants)
     # A grant that carries an epoch's seal is proof that its broker had closed it.
-    closed = frozenset(
-        one.epoch for store in stores for grant in store.grants for one in grant.seals
+    closed = frozenset(one.epoch for grant in grants for one in grant.seals)
+    return Adopted(
+        open=tuple(
+            found
+            for found in started
+            if found.epoch.number > last_number and found.epoch not in closed
+        ),
+        over=tuple(found for found in started if found.epoch in closed),
+        closed=closed,
+        next_number=top + 1,
+        seals=merge_seals(own_seals, grants, started),
     )
-    still_open = sorted(
-        (found for found in started if found.epoch not in closed), key=lambda f: f.epoch.number
-    )
-    return Adopted(open=tuple(still_open), closed=closed, next_number=top + 1, seals=seals)
 
 
 def merge_seals(
@@ -149,11 +155,6 @@ def merge_seals(
     for one in [*(one for grant in ordered for one in grant.seals), *own]:
         merged.setdefault(one.epoch, one)
     return tuple(sorted(merged.values(), key=lambda one: (one.epoch.number, one.epoch.nonce)))
-
-
-def may_remove(placement: str, adopted: FrozenSet[str]) -> bool:
-    """Say whether a restored broker may remove an object it finds: only what it adopted (R3)."""
-    return placement in adopted
 
 
 def is_superseded(own_incarnation: int, found: Iterable[int]) -> bool:

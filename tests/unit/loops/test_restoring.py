@@ -2,7 +2,8 @@
 
 from decimal import Decimal
 
-from broker.history.commands import AdoptEpoch, CloseEpoch, SkipEpochs
+from broker.history.commands import AdoptEpoch, CloseEpoch, RecordStart, RunCommand, SkipEpochs
+from broker.history.lineage import resumable
 from broker.loops.restoring import own_seals, site_of, taken_over
 from broker.model.checkpoint import CheckpointRef, EpochId
 from broker.model.run import CloseRule, Run
@@ -27,16 +28,19 @@ def found_at(number: int, placement: str) -> restore.FoundEpoch:
 def join(
     run: Run,
     *found: restore.FoundEpoch,
+    over: tuple[restore.FoundEpoch, ...] = (),
     closed: tuple[layout.EpochId, ...] = (),
     seals: tuple[layout.Seal, ...] = (),
     grants: dict[layout.EpochId, layout.Grant] | None = None,
-) -> tuple[object, ...]:
-    adopted = restore.Adopted(open=found, closed=frozenset(closed), next_number=20, seals=seals)
+) -> tuple[RunCommand, ...]:
+    adopted = restore.Adopted(
+        open=found, over=over, closed=frozenset(closed), next_number=20, seals=seals
+    )
     sites = {
         one.placement: site_of(
             run, one.placement, 2, cluster="alpha", region="alpha", seen=None, flavors=()
         )
-        for one in found
+        for one in (*over, *found)
     }
     return taken_over(run, adopted, grants or {}, sites, NOW)
 
@@ -84,6 +88,42 @@ def test_what_a_grant_proves_closed_is_closed_with_the_grants_seal() -> None:
     story.do(close)
     assert story.run.state is RunState.QUEUED
     assert sorted(c.ref.step for c in story.run.checkpoints if c.is_sealed) == [100, 200]
+
+
+def test_a_seal_counts_though_the_log_was_cut_before_the_start() -> None:
+    story = Story().accepted().placed().prepared().at_gate().granted()
+    epoch = key(story.epoch.id)
+    over = restore.FoundEpoch(
+        region="alpha", epoch=epoch, placement=story.epoch.placement, nonces=NONCES
+    )
+    seal = layout.Seal(epoch=epoch, steps=((100, "d" * 64),))
+    told = join(story.run, over=(over,), closed=(epoch,), seals=(seal,))
+    assert [type(command) for command in told] == [RecordStart, CloseEpoch, SkipEpochs]
+    story.do(*told)
+    assert [c.ref.step for c in resumable(story.run)] == [100]
+    assert (story.run.state, story.run.infrastructure_losses) == (RunState.QUEUED, 0)
+
+
+def test_what_a_lost_epoch_saved_counts_when_a_later_grant_says_so() -> None:
+    story = Story().accepted()
+    first, second = found_at(1, "p1"), found_at(2, "p2")
+    seals = tuple(
+        layout.Seal(epoch=one.epoch, steps=((step, f"{step:064x}"),))
+        for one, step in ((first, 100), (second, 200))
+    )
+    closed = (first.epoch, second.epoch)
+    told = join(story.run, over=(first, second), closed=closed, seals=seals)
+    assert [type(command) for command in told] == [
+        AdoptEpoch,
+        CloseEpoch,
+        AdoptEpoch,
+        CloseEpoch,
+        SkipEpochs,
+    ]
+    story.do(*told)
+    assert [c.ref.step for c in story.run.checkpoints if c.is_sealed] == [100, 200]
+    assert [c.ref.step for c in resumable(story.run)] == [200]
+    assert (story.run.state, story.run.infrastructure_losses) == (RunState.QUEUED, 0)
 
 
 def test_an_epoch_that_the_log_has_open_and_nothing_closed_stays_open() -> None:

@@ -68,21 +68,22 @@ def test_a_started_epoch_above_the_log_is_taken_over_and_the_next_starts_above_a
     stores = (store({4: started(4), 5: REVOKED}, grant(4, carried)),)
     found = FoundEpoch(region="east", epoch=epoch(4), placement="p4", nonces=started(4).nonces)
     assert restore.adopt(3, 5, (own,), stores, NONE) == Adopted(
-        open=(found,), closed=frozenset({epoch(3)}), next_number=6, seals=(carried,)
+        open=(found,), over=(), closed=frozenset({epoch(3)}), next_number=6, seals=(carried,)
     )
 
 
 def test_a_started_epoch_whose_seal_a_later_grant_carries_is_closed() -> None:
     stores = (store({4: started(4), 5: REVOKED}, grant(4), grant(5, seal(4, 7))),)
+    over = FoundEpoch(region="east", epoch=epoch(4), placement="p4", nonces=started(4).nonces)
     assert restore.adopt(3, 5, (), stores, NONE) == Adopted(
-        open=(), closed=frozenset({epoch(4)}), next_number=6, seals=(seal(4, 7),)
+        open=(), over=(over,), closed=frozenset({epoch(4)}), next_number=6, seals=(seal(4, 7),)
     )
 
 
 def test_an_epoch_that_the_log_knows_is_left_to_the_judge() -> None:
     stores = (store({3: started(3), 4: REVOKED}, grant(3)),)
     assert restore.adopt(3, 4, (), stores, NONE) == Adopted(
-        open=(), closed=frozenset(), next_number=5, seals=()
+        open=(), over=(), closed=frozenset(), next_number=5, seals=()
     )
 
 
@@ -91,11 +92,6 @@ def test_the_seals_of_a_grant_that_started_go_first_then_those_of_the_later() ->
     grants = [grant(4, seal(3, 1)), grant(9, seal(3, 2), seal(4, 2)), grant(8, seal(4, 3))]
     merged = restore.merge_seals([seal(2, 9), seal(3, 9)], grants, ran)
     assert merged == (seal(2, 9), seal(3, 1), seal(4, 2))
-
-
-def test_only_what_was_adopted_is_removed() -> None:
-    assert restore.may_remove("p1", frozenset({"p1"}))
-    assert not restore.may_remove("p2", frozenset({"p1"}))
 
 
 def test_a_newer_life_in_a_store_ends_the_older() -> None:
