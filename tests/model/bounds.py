@@ -27,6 +27,7 @@ SMALL = {
     ),
     "a region goes silent, its zombie saves on": replace(_TWO, cuts=1, checkpoints=2),
     "a restored backup, and a member dies": replace(_TWO, restores=1, crashes=1),
+    "a restored backup finds what was sealed after it": replace(_TWO, restores=1, checkpoints=1),
     "a restored backup, and the gang is brought back": replace(_TWO, restores=1, recreations=1),
 }
 

@@ -1,29 +1,31 @@
 """What the broker can do next: open an epoch, close one, withdraw, wake up from a backup.
 
 The rule: it acts on its log and on what it reads, by the rules; everything it wishes (cancels,
-moves, amends) is one wish, to close what is open, at any time. Read ``broker_moves`` first.
+moves, amends) is one wish, to close what is open, at any time. What becomes of its log is in
+``logbook``. Read ``broker_moves`` first.
 """
 
 from collections.abc import Iterator
 
-from regions.launcher import restore, seals
+from broker.loops.restoring import taken_over
+from regions.launcher import restore
 from regions.launcher import rules as production
-from regions.launcher.layout import EpochId, Revoked, Seal, Started
+from regions.launcher.layout import EpochId, Revoked, Started
 from regions.launcher.reading import Reading, Unreachable
 from regions.launcher.rules import Evidence, How, Owner, Wish
-from tests.model.rules import sorted_steps
-from tests.model.turn import ABSENT, KEYS, Move, Turn, grant_of, killed, with_gang
-from tests.model.world import (
-    OVER,
-    RANKS,
-    Closed,
-    Granted,
-    Joined,
-    Slot,
-    fold,
-    logged,
-    nonce_of,
+from tests.model.logbook import (
+    NONCES,
+    NOW,
+    carried,
+    closed,
+    key,
+    opened,
+    run_of,
+    site_of,
+    tell,
 )
+from tests.model.turn import ABSENT, Move, Turn, grant_of, killed, with_gang
+from tests.model.world import OVER, RANKS, Slot, nonce_of
 
 _REVOKED = Revoked(by="broker")
 _UNKNOWN = "00000000"
@@ -31,45 +33,45 @@ _UNKNOWN = "00000000"
 
 def broker_moves(turn: Turn) -> Iterator[Move]:
     """Yield what the broker can do."""
+    if turn.world.spent.epochs < turn.bounds.epochs:
+        yield from _grants(turn)
     if turn.world.joining is not None:
         yield from _join(turn)
         return
-    known = fold(turn.world.log)
-    if not known.open and turn.world.spent.epochs < turn.bounds.epochs:
-        yield from _grants(turn)
-    for epoch, placement in known.open:
-        yield from _judge(turn, epoch, placement)
-    for epoch in known.unproven:
-        # What was owed when the region did not answer.
-        yield from _judge(turn, epoch, turn.event(epoch).placement)
+    for epoch in run_of(turn.world.log).epochs:
+        # Also one that owes its fence, since its region did not answer when it was closed.
+        if epoch.is_open or epoch.is_owed:
+            yield from _judge(turn, key(epoch.id), int(epoch.placement[1:]))
     for index in range(len(turn.world.gangs)):
         yield from _withdraw(turn, index)
 
 
 def _grants(turn: Turn) -> Iterator[Move]:
-    world, known = turn.world, fold(turn.world.log)
-    epoch = EpochId(number=known.last_number + 1, nonce=f"{world.spent.restores + 1:08x}")
-    lineage = {
-        event.epoch: KEYS.checkpoint(*event.resume) if event.resume else None
-        for event in world.granted
-    }
-    resume = turn.rules.resume(known.seals, lineage, world)
+    """Try a grant at every placement: it is the log that refuses one beside an open epoch, and
+    one that comes before a restored broker has seen the stores."""
+    world, is_joining = turn.world, turn.world.joining is not None
     # Mirror images are one: where two regions hold one placement each, the first grant goes to p0.
     is_mirrored = turn.bounds.regions == ("A", "B") and world.spent.epochs == 0
     spent = world.spent._replace(epochs=world.spent.epochs + 1)
+    nonce = NONCES[world.spent.restores]
     for placement, region in enumerate(turn.bounds.regions[: 1 if is_mirrored else None]):
-        if placement not in known.used and region != world.cut:
-            event = Granted(epoch, placement, resume, known.seals)
-            yield (
-                f"the broker logs: epoch {epoch.name} opens at p{placement}, from {resume}",
-                logged(world._replace(spent=spent), event),
-            )
+        if region == world.cut:
+            continue
+        done = opened(
+            turn.rules.decide, world.log, placement, region, nonce, world.saved, is_joining
+        )
+        if done is not None:
+            log, event = done
+            label = f"epoch {event.epoch.name} opens at p{placement}, from {event.resume}"
+            logged = world._replace(spent=spent, log=log, granted=world.granted | {event})
+            yield f"the broker logs: {label}", logged
 
 
 def _judge(turn: Turn, epoch: EpochId, placement: int) -> Iterator[Move]:
     world, region = turn.world, turn.bounds.regions[placement]
     slot = (region, turn.rules.owner_name(epoch))
     evidence = _silence(epoch) if region == world.cut else _evidence(turn, epoch, slot)
+    last = run_of(world.log).open_epoch
     match turn.rules.judge(evidence, Wish.CLOSE):
         case production.TryRevoke() if slot not in turn.owners:
             owners = world.owners | {(slot, _REVOKED)}
@@ -77,12 +79,14 @@ def _judge(turn: Turn, epoch: EpochId, placement: int) -> Iterator[Move]:
         case production.WriteFence():
             fences = world.fences | {epoch}
             yield f"the broker fences epoch {epoch.name}", world._replace(fences=fences)
-        case production.Closed(how=how) if epoch in dict(fold(world.log).open):
-            for seal in _seals(turn, epoch, how):
-                closed = Closed(epoch, how is not How.UNREACHABLE, seal)
+        case production.Closed(how=how) if last is not None and key(last.id) == epoch:
+            over = world.closed | {(epoch, how is not How.UNREACHABLE)}
+            owner = turn.owners.get(slot)
+            started = owner if isinstance(owner, Started) else None
+            for log in closed(turn.rules.decide, world.log, last.id, how, started, world.saved):
                 yield (
                     f"the broker logs: epoch {epoch.name} is closed ({how.value})",
-                    logged(world, closed),
+                    world._replace(log=log, closed=over),
                 )
 
 
@@ -120,26 +124,17 @@ def _evidence(turn: Turn, epoch: EpochId, slot: Slot) -> Evidence:
     )
 
 
-def _seals(turn: Turn, epoch: EpochId, how: How) -> tuple[Seal | None, ...]:
-    if how is How.REVOKED:
-        return (None,)
-    complete = [(step, f"{step:064x}") for _, step in sorted_steps(turn.world, epoch)]
-    if how is not How.UNREACHABLE:
-        return (seals.seal(epoch, (), complete),)
-    # What the broker knows of a region that went silent: any part of what is there.
-    parts = (complete[:count] for count in range(len(complete) + 1))
-    return tuple(seals.seal(epoch, part, None) for part in parts)
-
-
 def _withdraw(turn: Turn, index: int) -> Iterator[Move]:
-    world, known = turn.world, fold(turn.world.log)
+    world, run = turn.world, run_of(turn.world.log)
     gang = world.gangs[index]
     is_out_of_reach = gang.is_deaf or turn.bounds.regions[gang.placement] == world.cut
     if is_out_of_reach or all(status == OVER for status in gang.ranks):
         return
-    if any(placement == gang.placement for _, placement in known.open):
+    last = run.open_epoch
+    if last is not None and last.placement == f"p{gang.placement}":
         return
-    is_closed = world.grants[gang.placement] in known.closed
+    granted = world.grants[gang.placement]
+    is_closed = any(key(epoch.id) == granted and not epoch.is_open for epoch in run.epochs)
     grant, owner = turn.grant(gang.placement), turn.owner(gang.placement)
     if turn.rules.may_withdraw(grant, owner, is_closed):
         gone = with_gang(world, index, killed(gang))
@@ -147,7 +142,8 @@ def _withdraw(turn: Turn, index: int) -> Iterator[Move]:
 
 
 def _join(turn: Turn) -> Iterator[Move]:
-    world, known = turn.world, fold(turn.world.log)
+    world, run = turn.world, run_of(turn.world.log)
+    last_number = run.next_epoch - 1
     if world.cut is not None:
         stores: tuple[restore.StoreSeen, ...] = ()
         unseen = frozenset({world.cut})
@@ -156,23 +152,34 @@ def _join(turn: Turn) -> Iterator[Move]:
         unseen = frozenset()
     top = world.joining or 0
     if not unseen and not top:
-        top = restore.top_number(known.last_number, stores, turn.bounds.margin)
+        top = restore.top_number(last_number, stores, turn.bounds.margin)
         world = world._replace(joining=top)
-    found = turn.rules.adopt(known.last_number, top, known.seals, stores, unseen)
+    found = turn.rules.adopt(last_number, top, carried(world.log), stores, unseen)
     match found:
         case restore.Revocations(targets=targets):
             yield _revocations(turn._replace(world=world), targets)
         case restore.Adopted():
-            joined = Joined(
-                open=tuple((one.epoch, int(one.placement[1:])) for one in found.open),
-                closed=found.closed,
-                next_number=found.next_number,
-                seals=found.seals,
-            )
-            yield (
-                f"the restored broker takes over {joined.open}, next is {found.next_number}",
-                logged(world._replace(joining=None), joined),
-            )
+            yield _taken_over(turn, stores, found)
+
+
+def _taken_over(turn: Turn, stores: tuple[restore.StoreSeen, ...], found: restore.Adopted) -> Move:
+    world = turn.world
+    grants = {grant.epoch: grant for store in stores for grant in store.grants}
+    sites = {
+        one.placement: site_of(int(one.placement[1:]), one.region)
+        for one in (*found.over, *found.open)
+    }
+    told = taken_over(run_of(world.log), found, grants, sites, NOW)
+    _, batches = tell(turn.rules.decide, run_of(world.log), *told)
+    names = [one.epoch.name for one in found.open]
+    return (
+        f"the restored broker takes over {names}, next is {found.next_number}",
+        world._replace(
+            joining=None,
+            log=(*world.log, *batches),
+            closed=world.closed | {(epoch, True) for epoch in found.closed},
+        ),
+    )
 
 
 def _revocations(turn: Turn, targets: tuple[tuple[str, int], ...]) -> Move:

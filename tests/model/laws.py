@@ -4,18 +4,17 @@ The rule: the laws watch from outside. They look at what really is, at every lif
 at what it forgot, and not at what it believes. Read ``broken_law`` first.
 """
 
+from broker.history.events import Granted as GrantLogged
+from broker.history.events import Sealed
 from regions.launcher.layout import EpochId, Revoked, Started
 from tests.model.identity import by_identity
+from tests.model.logbook import key, seals_of
 from tests.model.world import (
     OVER,
     TRAINING,
-    Closed,
     Gang,
-    Granted,
-    Joined,
     Slot,
     World,
-    fold,
 )
 
 
@@ -100,33 +99,25 @@ def _killed_live(before: World, after: World) -> str | None:
 
 
 def _bad_event(before: World, after: World) -> str | None:
-    event = after.log[-1]
-    known = fold(before.log)
-    if isinstance(event, Granted) and event.resume is not None:
-        sealed = {(seal.epoch, step) for seal in known.seals for step, _ in seal.steps}
-        if event.resume not in sealed:
+    counted = {(epoch, step) for epoch, steps in seals_of(before.log).items() for step, _ in steps}
+    for event in (event for batch in after.log[len(before.log) :] for event in batch):
+        start = event.resume_from if isinstance(event, GrantLogged) else None
+        if start is not None and (key(start.epoch), start.step) not in counted:
             return "a start resumes from what no seal counts"
-    if isinstance(event, Closed) and event.seal is not None:
-        complete = {step for epoch, step in after.saved if epoch == event.epoch}
-        if not complete.issuperset(step for step, _ in event.seal.steps):
-            return "a seal counts what is not complete"
-    if isinstance(event, Joined):
-        return _other_seal(after, event)
+        if isinstance(event, Sealed):
+            complete = {step for epoch, step in after.saved if epoch == key(event.epoch)}
+            if not complete.issuperset(ref.step for ref in event.checkpoints):
+                return "a seal counts what is not complete"
+    if before.joining is not None and after.joining is None:
+        return _other_seal(after)
     return None
 
 
-def _other_seal(world: World, joined: Joined) -> str | None:
-    taken = {seal.epoch: seal for seal in joined.seals}
-    started = {
-        (owner.placement, owner.grant_nonce)
-        for _, owner in world.owners
-        if isinstance(owner, Started)
-    }
+def _other_seal(world: World) -> str | None:
+    taken = seals_of(world.log)
     for event in world.granted:
         if world.grants[event.placement] != event.epoch:
             continue
-        if (f"p{event.placement}", event.epoch.nonce) not in started:
-            continue
-        if any(taken.get(seal.epoch) != seal for seal in event.seals):
-            return "a restored broker seals anew what a started grant had sealed"
+        if any(taken.get(seal.epoch, ()) != seal.steps for seal in event.seals):
+            return "a restored broker seals anew what a grant had sealed"
     return None

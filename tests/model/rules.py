@@ -7,8 +7,15 @@ nothing of variants. Read ``PRODUCTION`` first.
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
+from broker.history.commands import GrantPlacement, RecordCheckpoint, RunCommand
+from broker.history.context import Context
+from broker.history.decide import decide
+from broker.history.events import CheckpointCompleted
+from broker.history.events import Granted as GrantLogged
+from broker.history.lineage import pick
+from broker.model.replacing import replace as with_changes
+from broker.model.run import Run as RunInLog
 from regions.launcher import restore, rules
-from regions.launcher import seals as sealing
 from regions.launcher.layout import DrainOrder, EpochId, Fence, Grant, Seal, Started
 from regions.launcher.reading import Absent, Reading
 from regions.launcher.restore import Adopted, NotSeen, Revocations, StoreSeen
@@ -28,9 +35,9 @@ from regions.launcher.rules import (
     Verdict,
     Wish,
 )
+from tests.model.logbook import Batch, Decide
 from tests.model.world import World
 
-Resume = tuple[EpochId, int] | None
 Adoption = NotSeen | Revocations | Adopted
 
 
@@ -41,25 +48,17 @@ class Rules:
     next_step: Callable[[Standing], Step]
     next_watch: Callable[[Reading[Fence], Reading[DrainOrder], bool], Keep | BeginDrain | Stop]
     judge: Callable[[Evidence, Wish], Verdict]
-    resume: Callable[[tuple[Seal, ...], dict[EpochId, str | None], World], Resume]
+    decide: Decide
     adopt: Callable[[int, int, Iterable[Seal], tuple[StoreSeen, ...], frozenset[str]], Adoption]
     may_withdraw: Callable[[Reading[Grant], Reading[Owner], bool], bool]
     owner_name: Callable[[EpochId], int | tuple[int, str]]
-
-
-def _newest_sealed(
-    seals: tuple[Seal, ...], lineage: dict[EpochId, str | None], world: World
-) -> Resume:
-    del world
-    points = sealing.resume_points(seals, lineage, frozenset())
-    return (points[0].epoch, points[0].step) if points else None
 
 
 PRODUCTION = Rules(
     next_step=rules.next_step,
     next_watch=rules.next_watch,
     judge=rules.judge,
-    resume=_newest_sealed,
+    decide=decide,
     adopt=restore.adopt,
     may_withdraw=rules.may_withdraw,
     owner_name=lambda epoch: epoch.number,
@@ -78,19 +77,36 @@ def without_b2() -> Rules:
 
 
 def without_b3() -> Rules:
-    """A sealed epoch is scanned again when the next one needs a checkpoint."""
+    """What a look at the store of a sealed epoch finds counts, when the next start needs one."""
 
-    def resume(seals: tuple[Seal, ...], lineage: dict[EpochId, str | None], world: World) -> Resume:
-        fresh = tuple(
-            Seal(
-                epoch=seal.epoch,
-                steps=tuple((step, "") for epoch, step in sorted_steps(world, seal.epoch)),
-            )
-            for seal in seals
-        )
-        return _newest_sealed(fresh, lineage, world)
+    def decide_anew(run: RunInLog | None, command: RunCommand, context: Context) -> Batch:
+        events = decide(run, command, context)
+        if run is None or run.open_epoch is not None:
+            return events
+        match command:
+            case RecordCheckpoint() if command.ref not in {c.ref for c in run.checkpoints}:
+                return (
+                    CheckpointCompleted(
+                        ref=command.ref,
+                        size_bytes=command.size_bytes,
+                        region=command.region,
+                        written_wall_s=command.written_wall_s,
+                    ),
+                )
+            case GrantPlacement():
+                all_count = (with_changes(c, is_sealed=True) for c in run.checkpoints)
+                found = with_changes(run, checkpoints=tuple(all_count))
+                region = run.placements[command.placement].site.region
+                return tuple(
+                    with_changes(event, resume_from=pick(found, region))
+                    if isinstance(event, GrantLogged)
+                    else event
+                    for event in events
+                )
+            case _:
+                return events
 
-    return replace(PRODUCTION, resume=resume)
+    return replace(PRODUCTION, decide=decide_anew)
 
 
 def without_l1() -> Rules:

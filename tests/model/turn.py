@@ -11,6 +11,7 @@ from regions.launcher.layout import EpochId, Fence, Gate, Grant, Revoked, RunKey
 from regions.launcher.reading import Absent, Reading
 from regions.launcher.rules import Owner, Standing
 from tests.model.identity import by_identity
+from tests.model.logbook import Granted
 from tests.model.rules import Rules
 from tests.model.world import (
     AT_GATE,
@@ -20,7 +21,6 @@ from tests.model.world import (
     Bounds,
     Creating,
     Gang,
-    Granted,
     Slot,
     Status,
     World,

@@ -9,8 +9,9 @@ Read ``World`` first.
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from regions.launcher.layout import EpochId, Revoked, Seal, Started
+from regions.launcher.layout import EpochId, Revoked, Started
 from tests.model.identity import by_identity
+from tests.model.logbook import Granted, Log, condensed, key, run_of
 
 RANKS = (0, 1)
 
@@ -57,36 +58,6 @@ class Gang(NamedTuple):
     is_deaf: bool
 
 
-class Granted(NamedTuple):
-    """The log says that an epoch opened. ``resume`` is (epoch, step)."""
-
-    epoch: EpochId
-    placement: int
-    resume: tuple[EpochId, int] | None
-    seals: tuple[Seal, ...]
-
-
-class Closed(NamedTuple):
-    """The log says that an epoch closed, with proof or by (d), and what of it counts."""
-
-    epoch: EpochId
-    is_proven: bool
-    seal: Seal | None
-
-
-class Joined(NamedTuple):
-    """The log of a restored broker says what it took over. ``used`` are placements that it knows
-    to have been granted; ``unproven`` are epochs that it closed by (d)."""
-
-    open: tuple[tuple[EpochId, int], ...]
-    closed: frozenset[EpochId]
-    next_number: int
-    seals: tuple[Seal, ...]
-    used: frozenset[int] = frozenset()
-    unproven: frozenset[EpochId] = frozenset()
-
-
-Event = Granted | Closed | Joined
 Slot = tuple[str, int | tuple[int, str]]
 """Where an owner is kept: a region, and what names it there (its number, in production)."""
 
@@ -111,7 +82,7 @@ class World(NamedTuple):
     to revoke, 0 before the first look.
     """
 
-    log: tuple[Event, ...]
+    log: Log
     granted: frozenset[Granted]
     closed: frozenset[tuple[EpochId, bool]]
     joining: int | None
@@ -125,81 +96,16 @@ class World(NamedTuple):
     spent: Spent
 
 
-class Folded(NamedTuple):
-    """What a log says: the open epochs and their placements, seals, lineage, the next number."""
-
-    open: tuple[tuple[EpochId, int], ...]
-    closed: frozenset[EpochId]
-    unproven: frozenset[EpochId]
-    seals: tuple[Seal, ...]
-    last_number: int
-    used: frozenset[int]
-
-
-@by_identity
-def fold(log: tuple[Event, ...]) -> Folded:
-    """Read a log."""
-    open_epochs: dict[EpochId, int] = {}
-    closed: set[EpochId] = set()
-    unproven: set[EpochId] = set()
-    seals: dict[EpochId, Seal] = {}
-    last_number = 0
-    used: set[int] = set()
-    for event in log:
-        match event:
-            case Granted():
-                open_epochs[event.epoch] = event.placement
-                used.add(event.placement)
-                last_number = event.epoch.number
-            case Closed():
-                open_epochs.pop(event.epoch, None)
-                closed.add(event.epoch)
-                if not event.is_proven:
-                    unproven.add(event.epoch)
-                if event.seal is not None:
-                    seals[event.epoch] = event.seal
-            case Joined():
-                for epoch in event.closed:
-                    open_epochs.pop(epoch, None)
-                closed |= event.closed
-                open_epochs.update(event.open)
-                used |= event.used | {placement for _, placement in event.open}
-                unproven |= event.unproven
-                seals = {seal.epoch: seal for seal in event.seals}
-                last_number = event.next_number - 1
-    return Folded(
-        open=tuple(open_epochs.items()),
-        closed=frozenset(closed),
-        unproven=frozenset(unproven),
-        seals=tuple(seals.values()),
-        last_number=last_number,
-        used=frozenset(used),
-    )
-
-
-def logged(world: World, event: Granted | Closed | Joined) -> World:
-    """Append to the broker's log, and to what ever was."""
-    granted, closed = world.granted, world.closed
-    match event:
-        case Granted():
-            granted |= {event}
-        case Closed():
-            closed |= {(event.epoch, event.is_proven)}
-        case Joined():
-            closed |= {(epoch, True) for epoch in event.closed}
-    return world._replace(log=(*world.log, event), granted=granted, closed=closed)
-
-
 def compacted(world: World, bounds: Bounds) -> World:
     """Forget what nothing can depend on any more, so that more ways meet.
 
-    A log that will not be cut by a restore is what it folds to. A grant that finds its place taken
-    cannot land.
+    Of a log that will not be cut by a restore only what it comes to matters. A grant that finds its
+    place taken cannot land.
     """
     granted = _needed(world.granted, world.grants, world.closed, world.log)
     log = world.log
     if world.joining is None and log and world.spent.restores == bounds.restores:
-        log = _folded_log(log)
+        log = condensed(log)
     if log is world.log and granted is world.granted:
         return world
     return world._replace(log=log, granted=granted)
@@ -210,35 +116,17 @@ def _needed(
     granted: frozenset[Granted],
     grants: tuple[EpochId | None, ...],
     closed: frozenset[tuple[EpochId, bool]],
-    log: tuple[Event, ...],
+    log: Log,
 ) -> frozenset[Granted]:
     """Keep the events of grants that are there or may come, and of epochs that are judged."""
-    judged = {epoch for epoch, _ in fold(log).open} | {
-        e for e, is_proven in closed if not is_proven
-    }
+    judged = {key(epoch.id) for epoch in run_of(log).epochs if epoch.is_open or epoch.is_owed}
+    judged |= {epoch for epoch, is_proven in closed if not is_proven}
     kept = frozenset(
         event
         for event in granted
         if grants[event.placement] in (None, event.epoch) or event.epoch in judged
     )
     return granted if len(kept) == len(granted) else kept
-
-
-@by_identity
-def _folded_log(log: tuple[Event, ...]) -> tuple[Event, ...]:
-    if len(log) == 1 and isinstance(log[0], Joined):
-        return log
-    known = fold(log)
-    return (
-        Joined(
-            open=tuple(sorted(known.open, key=repr)),
-            closed=known.closed,
-            next_number=known.last_number + 1,
-            seals=known.seals,
-            used=known.used,
-            unproven=known.unproven,
-        ),
-    )
 
 
 def nonce_of(placement: int, generation: int, rank: int) -> str:
