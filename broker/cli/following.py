@@ -5,7 +5,6 @@ see more; and an interruption says how to go on. Read ``follow`` first.
 """
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 import click
 
@@ -14,9 +13,6 @@ from broker.cli.session import Session
 from broker.cli.status import has_ended, rendered
 from broker.sdk.streams import Watch
 from broker.v1 import event_pb2, run_pb2
-
-if TYPE_CHECKING:
-    from rich.status import Status
 
 # What a person need not see: the explained wait says the same as the sighting, and on a terminal
 # the live line says the same as the logged step.
@@ -60,25 +56,19 @@ def _tell_lines(session: Session, watch: Watch, say: Callable[[str], None]) -> N
 def _tell_live(session: Session, watch: Watch) -> None:
     # Only a terminal needs it: everything else is spared its import.
     from rich.console import Console
+    from rich.text import Text
 
     console = Console()
     with console.status("waiting for news") as live:
         for update in session.patient_client.follow(watch):
             if isinstance(update, run_pb2.Progress):
-                live.update(progress_line(update))
+                live.update(Text(progress_line(update)))
             elif update.type not in _QUIET_LIVE:
-                _write_above(live, event_line(update))
-                live.update(_waiting_line(update))
-
-
-def _write_above(live: "Status", line: str) -> None:
-    from rich.text import Text
-
-    live.console.print(Text(line))
-
-
-def _waiting_line(event: event_pb2.Event) -> str:
-    return f"next: {event.next_action}" if event.next_action else "waiting for news"
+                console.print(Text(event_line(update)))
+                if update.next_action:
+                    live.update(Text(f"next: {update.next_action}"))
+                elif update.run_state:
+                    live.update("waiting for news")
 
 
 def progress_line(progress: run_pb2.Progress) -> str:

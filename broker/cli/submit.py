@@ -3,6 +3,9 @@
 Read ``submit`` first.
 """
 
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import click
@@ -69,13 +72,28 @@ def submit(
     return exits.OK
 
 
+@contextmanager
+def _progress() -> Iterator[Callable[[str], None]]:
+    """Show what takes a while, to a person who looks."""
+    if not sys.stderr.isatty():
+        yield lambda _: None
+        return
+    from rich.console import Console
+
+    with Console(stderr=True).status("looking at the working directory") as live:
+        yield live.update
+
+
 def _bring_bundle(session: Session, found: IntentFile, team: str, workdir: str) -> None:
     from broker.sdk.bundle import pack
     from broker.sdk.quantities import size_text
 
-    with pack(workdir) as bundle:
+    with _progress() as tell:
+        bundle = pack(workdir, on_progress=lambda done, of: tell(f"packing: {done} of {of} files"))
+    with bundle, _progress() as tell:
         if not bundle.paths:
             return
+        tell(f"sending {size_text(bundle.size_bytes)}")
         stored = session.client.runs.upload_bundle(team, bundle)
         session.note(
             f"packed {words.counted(len(bundle.paths), 'file')}, {size_text(bundle.size_bytes)}"
