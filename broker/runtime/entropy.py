@@ -3,7 +3,7 @@
 The rule: nothing else in the broker draws; pure code is handed what was drawn. Read ``Ids`` first.
 """
 
-import secrets
+import os
 from collections.abc import Callable
 
 _LETTERS = "abcdefghijklmnopqrstuvwxyz"
@@ -13,11 +13,44 @@ PLACEMENT_LENGTH = 12  # 62 bits within one run's handful of placements
 NONCE_LENGTH = 16  # 64 bits within one run's epochs, hexadecimal as the start protocol wants it
 
 
-class Ids:
-    """Draws ids. ``pick`` returns a uniform number below its argument; tests seed it."""
+_POOL_BYTES = 4096
 
-    def __init__(self, pick: Callable[[int], int] = secrets.randbelow) -> None:
-        self._pick = pick
+
+class KernelChance:
+    """Uniform numbers from the kernel's chance, fetched for many draws at once.
+
+    Each question to the kernel lets go of the interpreter, and may then wait milliseconds for
+    another thread to let go of it again. Bytes are used once; a process that forks must not share
+    what is left of them.
+    """
+
+    def __init__(self) -> None:
+        self._pool = b""
+        self._used = 0
+
+    def below(self, bound: int) -> int:
+        """Return a uniform number from 0 on and below ``bound``."""
+        bits = (bound - 1).bit_length()
+        size = (bits + 7) // 8
+        while True:
+            number = int.from_bytes(self._take(size), "big") >> (8 * size - bits)
+            # What is not below the bound is drawn anew: a remainder would favour some numbers.
+            if number < bound:
+                return number
+
+    def _take(self, size: int) -> bytes:
+        if len(self._pool) - self._used < size:
+            self._pool, self._used = os.urandom(max(_POOL_BYTES, size)), 0
+        self._used += size
+        return self._pool[self._used - size : self._used]
+
+
+class Ids:
+    """Draws ids. ``pick`` returns a uniform number below its argument, None for the kernel's;
+    tests seed it."""
+
+    def __init__(self, pick: Callable[[int], int] | None = None) -> None:
+        self._pick = pick or KernelChance().below
 
     def run_uid(self) -> str:
         """Return a run's uid: its key in every store."""
@@ -33,7 +66,6 @@ class Ids:
 
     def text(self, length: int) -> str:
         """Return random lower-case letters and digits, the first one a letter."""
-        # One draw for all of it: each draw asks the kernel, and a submit needs 28 characters.
         number = self._pick(len(_LETTERS) * len(_ALPHABET) ** (length - 1))
         characters = []
         for _ in range(length - 1):

@@ -3,7 +3,7 @@
 import random
 
 from broker.model.names import PLACEMENT_PATTERN, is_id
-from broker.runtime.entropy import Ids
+from broker.runtime.entropy import Ids, KernelChance
 from regions.launcher.layout import is_name, is_nonce
 
 
@@ -38,3 +38,10 @@ def test_every_draw_is_an_id_of_its_own_and_the_ends_are_in() -> None:
         for second in "abcdefghijklmnopqrstuvwxyz0123456789"
     }
     assert Ids(lambda below: below - 1).nonce() == "f" * 16
+
+
+def test_the_kernels_chance_reaches_every_number_below_a_bound_and_no_other() -> None:
+    chance = KernelChance()
+    for bound in (1, 2, 3, 26, 256, 257):
+        assert {chance.below(bound) for _ in range(40 * bound)} == set(range(bound))
+    assert all(chance.below(26 * 36**400) < 26 * 36**400 for _ in range(50))
