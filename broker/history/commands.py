@@ -211,11 +211,12 @@ class RecordRunning:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordProgress:
-    """A listed rank reported a step."""
+    """A listed rank reported a step. ``is_last``: all have ended, so no later one comes."""
 
     epoch: EpochId
     step: int
     loss: float | None
+    is_last: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

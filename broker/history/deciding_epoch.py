@@ -32,6 +32,7 @@ from broker.history.events import (
     Warned,
 )
 from broker.history.refusals import Code, Refused
+from broker.history.thinning import progress_every_s
 from broker.model.checkpoint import STEP_MAX, EpochId
 from broker.model.reasons import Reason
 from broker.model.run import Epoch, Run
@@ -47,8 +48,6 @@ EpochCommand = (
     | CloseEpoch
     | PayDebt
 )
-
-PROGRESS_EVERY_S = 1.0  # the stream of steps is not the log; the observer thins it further
 
 
 def decide_epoch(run: Run, command: EpochCommand, context: Context) -> tuple[RunEvent, ...]:
@@ -118,8 +117,8 @@ def _progress(run: Run, command: RecordProgress, context: Context) -> tuple[RunE
         return ()
     last = run.progress
     if last is not None and last.epoch == epoch.id.number:
-        is_due = context.now.since(last.at_s) >= PROGRESS_EVERY_S
-        if not is_due or command.step <= last.step:
+        is_due = context.now.since(last.at_s) >= progress_every_s(run, context.now)
+        if not (is_due or command.is_last) or command.step <= last.step:
             return ()
     # JSON has no NaN, and a loss that is not a number is as good as none.
     has_loss = command.loss is not None and math.isfinite(command.loss)

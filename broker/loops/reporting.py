@@ -17,6 +17,7 @@ from broker.history.commands import (
     RunCommand,
     WarnRun,
 )
+from broker.history.thinning import progress_every_s
 from broker.loops.sight import ClusterSight, furthest
 from broker.loops.translate import SENTENCE_MAX, SaidEnd, end_of, report_of, vanished
 from broker.model.moment import Moment
@@ -25,7 +26,6 @@ from broker.model.run import Epoch, Placement, Run
 from regions.cluster import EpochSeen, OwnerState, PlacementSeen, Stage
 from regions.launcher.words import told
 
-PROGRESS_EVERY_S = 10.0  # the stream of steps is not the log; live progress is read from the sight
 EXITED = "EXITED"
 
 
@@ -87,14 +87,13 @@ def _progress(run: Run, epoch: Epoch, seen: EpochSeen, now: Moment) -> Iterator[
     report = furthest(seen.reports)
     if report is None or report.step is None:
         return
-    last = run.progress
+    last, is_last = run.progress, len(seen.ends) == len(seen.nonces)
     if last is not None and last.epoch == epoch.id.number:
-        is_last = len(seen.ends) == len(seen.nonces)
         if report.step <= last.step:
             return
-        if now.since(last.at_s) < PROGRESS_EVERY_S and not is_last:
+        if now.since(last.at_s) < progress_every_s(run, now) and not is_last:
             return
-    yield RecordProgress(epoch=epoch.id, step=report.step, loss=report.loss)
+    yield RecordProgress(epoch=epoch.id, step=report.step, loss=report.loss, is_last=is_last)
 
 
 def _drain_ack(epoch: Epoch, seen: EpochSeen) -> Iterator[RunCommand]:

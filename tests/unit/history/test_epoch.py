@@ -18,11 +18,13 @@ from broker.history.commands import (
 )
 from broker.history.events import DrainRequested, EpochStarted, StopOrdered, Warned
 from broker.history.refusals import Refused
+from broker.history.thinning import progress_every_s
 from broker.model.checkpoint import EpochId
+from broker.model.intent import ProgressSpec
 from broker.model.reasons import Reason
 from broker.model.run import CloseRule, Purpose
 from broker.model.states import EpochState, PlacementState, RunState
-from tests.builders import Story
+from tests.builders import Story, make_intent
 
 DRAIN = RequestDrain(reason=Reason.REGION_DRAINING, message="leave", grace_s=30.0)
 STOP = StopEpoch(reason=Reason.REGION_DRAINING, message="leave")
@@ -71,14 +73,36 @@ def test_progress_is_thinned_and_never_goes_back() -> None:
     story = Story().accepted().training()
     assert story.wait(3).trained(10).run.first_step_s == 3.0
 
-    def told(step: int, after_s: float) -> int:
+    def told(step: int, after_s: float, *, is_last: bool = False) -> int:
         story.wait(after_s)
-        command = RecordProgress(epoch=story.epoch.id, step=step, loss=0.4)
+        command = RecordProgress(epoch=story.epoch.id, step=step, loss=0.4, is_last=is_last)
         return len(story.tell(command))
 
-    assert [told(11, 0.5), told(12, 0.5), told(12, 9.0), told(-1, 9.0)] == [0, 1, 0, 0]
+    assert [told(11, 5.0), told(12, 5.0), told(12, 90.0), told(-1, 90.0)] == [0, 1, 0, 0]
+    assert [told(13, 90.0), told(14, 1.0), told(15, 1.0, is_last=True)] == [1, 0, 1]
     assert story.run.progress is not None
-    assert (story.run.progress.step, story.run.first_step_s) == (12, 3.0)
+    assert (story.run.progress.step, story.run.first_step_s) == (15, 3.0)
+
+
+@pytest.mark.parametrize(
+    ("timeout_s", "age_s", "every_s"),
+    [
+        (None, 0.0, 10.0),
+        (None, 3600.0, 10.0),
+        (None, 36_000.0, 100.0),
+        (None, 9e6, 300.0),
+        (1800.0, 9e6, 300.0),
+        (60.0, 9e6, 15.0),
+        (4.0, 0.0, 1.0),
+    ],
+)
+def test_steps_are_written_down_ever_more_rarely_but_often_enough_to_tell_a_hang(
+    timeout_s: float | None, age_s: float, every_s: float
+) -> None:
+    intent = make_intent()
+    workload = replace(intent.workload, progress=ProgressSpec(timeout_s=timeout_s))
+    story = Story(replace(intent, workload=workload)).accepted().training().wait(age_s)
+    assert progress_every_s(story.run, story.now) == every_s
 
 
 def test_a_step_that_is_no_step_is_not_believed() -> None:

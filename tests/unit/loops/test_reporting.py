@@ -1,5 +1,7 @@
 """What an observation tells the log about a run."""
 
+from dataclasses import replace
+
 import pytest
 
 from broker.history.commands import (
@@ -12,7 +14,8 @@ from broker.history.commands import (
     RequestDrain,
     WarnRun,
 )
-from broker.loops.reporting import PROGRESS_EVERY_S, reports
+from broker.history.thinning import OFTEN_S
+from broker.loops.reporting import reports
 from broker.loops.sight import ClusterSight
 from broker.model.reasons import Reason
 from broker.model.run import Run
@@ -189,8 +192,8 @@ def test_progress_is_thinned_and_its_last_step_is_not_lost() -> None:
         ends=(ended(story.run, 0), ended(story.run, 1)),
     )
     record = RecordProgress(epoch=story.epoch.id, step=5, loss=0.25)
-    assert told(story.run, sight_of((), [over])) == (record,)
-    later = make_moment(NOW.elapsed_s + PROGRESS_EVERY_S)
+    assert told(story.run, sight_of((), [over])) == (replace(record, is_last=True),)
+    later = make_moment(NOW.elapsed_s + OFTEN_S)
     assert reports(story.run, CLUSTER, sight_of((), [soon]), later) == (record,)
 
 
