@@ -45,8 +45,11 @@ class Archive(Protocol):
         """Return one page of run names."""
         ...
 
-    async def old_runs(self, before_s: float) -> tuple[str, ...]:
-        """Return runs that settled before a point of broker time, oldest first, some at a time."""
+    async def old_runs(self, before_s: float, skip: int = 0) -> tuple[str, ...]:
+        """Return runs that settled before a point of broker time, oldest first, some at a time.
+
+        ``skip`` passes over so many of the oldest.
+        """
         ...
 
     async def retire(self, names: Sequence[str], actor: Actor) -> tuple[str, ...]:
@@ -86,6 +89,7 @@ class Reaper:
         self._asked: dict[str, float] = {}
         self._since: dict[tuple[str, str], float] = {}
         self._retired_s: float | None = None
+        self._passed = 0
         self._dropped_s = clock.now().elapsed_s
         self._needed: frozenset[str] | None = None
 
@@ -177,19 +181,21 @@ class Reaper:
         if self._retired_s is not None and now.since(self._retired_s) < RETIRE_EVERY_S:
             return
         before_s = now.elapsed_s - self._retention_s
-        names = await self._archive.old_runs(before_s) if before_s > 0 else ()
-        gone = [name for name in names if await self._is_purged(name)]
+        names = await self._archive.old_runs(before_s, self._passed) if before_s > 0 else ()
+        runs = [run for name in names if (run := self._desk.log.run(name)) is not None]
+        old = [run for run in runs if not _is_kept(run)]
+        gone = [run.name for run in old if await self._is_purged(run)]
         retired = await self._archive.retire(gone, _REAPER) if gone else ()
         if retired:
             await self._archive.give_back()
-        if len(retired) == 0 and not self._content.looks.is_busy:
-            self._retired_s = now.elapsed_s
+        if names and not old:
+            # All of them are kept; what comes after them may be to go.
+            self._passed += len(names)
+        elif len(retired) == 0 and not self._content.looks.is_busy:
+            self._retired_s, self._passed = now.elapsed_s, 0
 
-    async def _is_purged(self, name: str) -> bool:
+    async def _is_purged(self, run: Run) -> bool:
         """Remove what a run left in stores; True when nothing is left and its log may go."""
-        run = self._desk.log.run(name)
-        if run is None or any(c.is_pinned or c.label for c in run.checkpoints):
-            return False  # what a person pinned or named is kept, and with it its story
         is_clean = True
         for region in self._content.stores:
             try:
@@ -222,3 +228,8 @@ class Reaper:
             if page.next_after is None:
                 return frozenset(needed)
             query = RunQuery(page_size=PAGE, after=page.next_after)
+
+
+def _is_kept(run: Run) -> bool:
+    """Whether a person pinned or named a checkpoint of it: it is kept, and with it its story."""
+    return any(c.is_pinned or c.label for c in run.checkpoints)
