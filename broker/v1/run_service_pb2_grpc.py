@@ -215,14 +215,16 @@ class RunServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def AmendRun(self, request, context):
-        """Replaces the terms of a run that has not ended. A start that the new terms do not accept is
-        stopped; the run waits again.
+        """Replaces the terms of a run. A start that the new terms do not accept is stopped; the run waits
+        again. One that has ended can be amended too, so that it can be resumed on other terms. Terms
+        that hold already change nothing, whatever the etag.
 
         Errors:
         * `INVALID_ARGUMENT`: the named field is not as it must be.
         * `NOT_FOUND`: there is no such run.
         * `ABORTED`: the etag is not the present one (ETAG_MISMATCH). Read the run, then decide.
-        * `FAILED_PRECONDITION`: the run has ended, or the log's disk is full or read-only.
+        * `FAILED_PRECONDITION`: the run was rejected (ILLEGAL_IN_STATE), or the log's disk is full or
+        read-only.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -242,7 +244,8 @@ class RunServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def ResumeRun(self, request, context):
-        """Brings an ended run back, or sends a running one to another checkpoint.
+        """Brings an ended run back, or sends a running one to another checkpoint, one that it has just
+        saved among them.
 
         Errors:
         * `INVALID_ARGUMENT`: the name or the step cannot be used.
@@ -296,7 +299,8 @@ class RunServiceServicer:
 
         Errors:
         * `INVALID_ARGUMENT`: a field cannot be used.
-        * `NOT_FOUND`: there is no such run, placement or rank, or it was never started.
+        * `NOT_FOUND`: there is no such run, placement or rank, it was never started, or its cluster no
+        longer keeps what it wrote.
         * `UNAVAILABLE`: the cluster does not answer (CLUSTER_UNREACHABLE). Try again.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)

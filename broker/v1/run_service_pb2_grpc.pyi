@@ -86,14 +86,16 @@ class RunServiceStub:
         has not come that far. Read the run, then watch from its sequence.
     """
     AmendRun: _grpc.UnaryUnaryMultiCallable[_run_service_pb2.AmendRunRequest, _run_pb2.Run]
-    """Replaces the terms of a run that has not ended. A start that the new terms do not accept is
-    stopped; the run waits again.
+    """Replaces the terms of a run. A start that the new terms do not accept is stopped; the run waits
+    again. One that has ended can be amended too, so that it can be resumed on other terms. Terms
+    that hold already change nothing, whatever the etag.
 
     Errors:
       * `INVALID_ARGUMENT`: the named field is not as it must be.
       * `NOT_FOUND`: there is no such run.
       * `ABORTED`: the etag is not the present one (ETAG_MISMATCH). Read the run, then decide.
-      * `FAILED_PRECONDITION`: the run has ended, or the log's disk is full or read-only.
+      * `FAILED_PRECONDITION`: the run was rejected (ILLEGAL_IN_STATE), or the log's disk is full or
+        read-only.
     """
     CancelRun: _grpc.UnaryUnaryMultiCallable[_run_service_pb2.CancelRunRequest, _run_pb2.Run]
     """Ends a run CANCELLED. What trains is asked to save, and stopped after the grace period. A run
@@ -105,7 +107,8 @@ class RunServiceStub:
       * `FAILED_PRECONDITION`: the run ended otherwise, or the log's disk is full or read-only.
     """
     ResumeRun: _grpc.UnaryUnaryMultiCallable[_run_service_pb2.ResumeRunRequest, _run_pb2.Run]
-    """Brings an ended run back, or sends a running one to another checkpoint.
+    """Brings an ended run back, or sends a running one to another checkpoint, one that it has just
+    saved among them.
 
     Errors:
       * `INVALID_ARGUMENT`: the name or the step cannot be used.
@@ -143,7 +146,8 @@ class RunServiceStub:
 
     Errors:
       * `INVALID_ARGUMENT`: a field cannot be used.
-      * `NOT_FOUND`: there is no such run, placement or rank, or it was never started.
+      * `NOT_FOUND`: there is no such run, placement or rank, it was never started, or its cluster no
+        longer keeps what it wrote.
       * `UNAVAILABLE`: the cluster does not answer (CLUSTER_UNREACHABLE). Try again.
     """
     ReportProgress: _grpc.UnaryUnaryMultiCallable[_run_service_pb2.ReportProgressRequest, _run_service_pb2.ReportProgressResponse]
@@ -272,14 +276,16 @@ class RunServiceAsyncStub(RunServiceStub):
         has not come that far. Read the run, then watch from its sequence.
     """
     AmendRun: _aio.UnaryUnaryMultiCallable[_run_service_pb2.AmendRunRequest, _run_pb2.Run]  # type: ignore[assignment]
-    """Replaces the terms of a run that has not ended. A start that the new terms do not accept is
-    stopped; the run waits again.
+    """Replaces the terms of a run. A start that the new terms do not accept is stopped; the run waits
+    again. One that has ended can be amended too, so that it can be resumed on other terms. Terms
+    that hold already change nothing, whatever the etag.
 
     Errors:
       * `INVALID_ARGUMENT`: the named field is not as it must be.
       * `NOT_FOUND`: there is no such run.
       * `ABORTED`: the etag is not the present one (ETAG_MISMATCH). Read the run, then decide.
-      * `FAILED_PRECONDITION`: the run has ended, or the log's disk is full or read-only.
+      * `FAILED_PRECONDITION`: the run was rejected (ILLEGAL_IN_STATE), or the log's disk is full or
+        read-only.
     """
     CancelRun: _aio.UnaryUnaryMultiCallable[_run_service_pb2.CancelRunRequest, _run_pb2.Run]  # type: ignore[assignment]
     """Ends a run CANCELLED. What trains is asked to save, and stopped after the grace period. A run
@@ -291,7 +297,8 @@ class RunServiceAsyncStub(RunServiceStub):
       * `FAILED_PRECONDITION`: the run ended otherwise, or the log's disk is full or read-only.
     """
     ResumeRun: _aio.UnaryUnaryMultiCallable[_run_service_pb2.ResumeRunRequest, _run_pb2.Run]  # type: ignore[assignment]
-    """Brings an ended run back, or sends a running one to another checkpoint.
+    """Brings an ended run back, or sends a running one to another checkpoint, one that it has just
+    saved among them.
 
     Errors:
       * `INVALID_ARGUMENT`: the name or the step cannot be used.
@@ -329,7 +336,8 @@ class RunServiceAsyncStub(RunServiceStub):
 
     Errors:
       * `INVALID_ARGUMENT`: a field cannot be used.
-      * `NOT_FOUND`: there is no such run, placement or rank, or it was never started.
+      * `NOT_FOUND`: there is no such run, placement or rank, it was never started, or its cluster no
+        longer keeps what it wrote.
       * `UNAVAILABLE`: the cluster does not answer (CLUSTER_UNREACHABLE). Try again.
     """
     ReportProgress: _aio.UnaryUnaryMultiCallable[_run_service_pb2.ReportProgressRequest, _run_service_pb2.ReportProgressResponse]  # type: ignore[assignment]
@@ -485,14 +493,16 @@ class RunServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _run_service_pb2.AmendRunRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_run_pb2.Run, _abc.Awaitable[_run_pb2.Run]]:
-        """Replaces the terms of a run that has not ended. A start that the new terms do not accept is
-        stopped; the run waits again.
+        """Replaces the terms of a run. A start that the new terms do not accept is stopped; the run waits
+        again. One that has ended can be amended too, so that it can be resumed on other terms. Terms
+        that hold already change nothing, whatever the etag.
 
         Errors:
           * `INVALID_ARGUMENT`: the named field is not as it must be.
           * `NOT_FOUND`: there is no such run.
           * `ABORTED`: the etag is not the present one (ETAG_MISMATCH). Read the run, then decide.
-          * `FAILED_PRECONDITION`: the run has ended, or the log's disk is full or read-only.
+          * `FAILED_PRECONDITION`: the run was rejected (ILLEGAL_IN_STATE), or the log's disk is full or
+            read-only.
         """
 
     @_abc_1.abstractmethod
@@ -516,7 +526,8 @@ class RunServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _run_service_pb2.ResumeRunRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_run_pb2.Run, _abc.Awaitable[_run_pb2.Run]]:
-        """Brings an ended run back, or sends a running one to another checkpoint.
+        """Brings an ended run back, or sends a running one to another checkpoint, one that it has just
+        saved among them.
 
         Errors:
           * `INVALID_ARGUMENT`: the name or the step cannot be used.
@@ -578,7 +589,8 @@ class RunServiceServicer(metaclass=_abc_1.ABCMeta):
 
         Errors:
           * `INVALID_ARGUMENT`: a field cannot be used.
-          * `NOT_FOUND`: there is no such run, placement or rank, or it was never started.
+          * `NOT_FOUND`: there is no such run, placement or rank, it was never started, or its cluster no
+            longer keeps what it wrote.
           * `UNAVAILABLE`: the cluster does not answer (CLUSTER_UNREACHABLE). Try again.
         """
 
