@@ -7,6 +7,7 @@ looked through. Read ``Observer.tick`` first.
 import asyncio
 from dataclasses import dataclass
 
+from broker.loops.believing import believed
 from broker.loops.desk import Clock, Desk, NewerIncarnationError, putting_back
 from broker.loops.outposts import Outpost
 from broker.loops.reporting import reports
@@ -53,9 +54,10 @@ class Observer:
     async def _look(self) -> ClusterObservation | _Silence:
         try:
             async with asyncio.timeout(LOOK_WITHIN_S):
-                return await self._outpost.port.observe()
+                return believed(await self._outpost.port.observe())
         except ClusterUnreachableError as error:
-            return _Silence(store=error.observation)
+            store = error.observation
+            return _Silence(store=None if store is None else believed(store))
         except TimeoutError:
             return _Silence(store=None)
 
