@@ -5,13 +5,16 @@ is missed and nothing is told twice. Read ``Watch`` first.
 """
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import TypeAlias
 
-from broker.sdk.calls import Method
+from broker.sdk.calls import UPLOAD_S, Method
 from broker.sdk.errors import Damaged
 from broker.sdk.runs import FETCH, TAIL, WATCH
 from broker.v1 import checkpoint_pb2, event_pb2, run_pb2
 from broker.v1 import run_service_pb2 as rs
+
+FETCH_S = 86_400.0  # a checkpoint of terabytes, over a slow line
 
 Update: TypeAlias = event_pb2.Event | run_pb2.Progress
 Part: TypeAlias = checkpoint_pb2.Checkpoint | rs.CheckpointFile | str | bytes
@@ -52,7 +55,7 @@ class Tail:
     is the id of the placement it is of, empty until the first bytes for the one that trains.
     """
 
-    method: Method[rs.TailLogsRequest, rs.TailLogsResponse] = TAIL
+    method: Method[rs.TailLogsRequest, rs.TailLogsResponse]
 
     def __init__(
         self,
@@ -63,6 +66,8 @@ class Tail:
         offset: int = 0,
         follow: bool = False,
     ) -> None:
+        # What is there already comes soon, or not at all.
+        self.method = TAIL if follow else replace(TAIL, deadline_s=UPLOAD_S)
         self.name = name
         self.rank = rank
         self.placement = placement
@@ -93,7 +98,9 @@ class Fetch:
     A fetch that broke off is not gone on with: its files may not be the same ones.
     """
 
-    method: Method[rs.FetchCheckpointRequest, rs.FetchCheckpointResponse] = FETCH
+    method: Method[rs.FetchCheckpointRequest, rs.FetchCheckpointResponse] = replace(
+        FETCH, deadline_s=FETCH_S
+    )
 
     def __init__(
         self, name: str, *, step: int | None = None, region: str = "", local_path: bool = False
