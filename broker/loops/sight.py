@@ -75,7 +75,7 @@ class Sight:
             for cluster, region in clusters
         }
         self._signals: deque[Signal] = deque(maxlen=SIGNALS_KEPT)
-        self._subscribers: set[Changes] = set()
+        self._subscribers: dict[Changes, None] = {}
 
     def cluster(self, cluster: str) -> ClusterSight:
         """Return a cluster as last seen; one that the broker was not told of is never seen."""
@@ -89,7 +89,7 @@ class Sight:
     def subscribe(self, changes: Changes) -> None:
         """Add what is seen to change from now on to a taker's collection, and every cluster now."""
         changes.add({f"clusters/{cluster}" for cluster in self._sights})
-        self._subscribers.add(changes)
+        self._subscribers[changes] = None
 
     def has_looked_everywhere(self) -> bool:
         """Return whether each cluster was asked once, whether it answered or not."""

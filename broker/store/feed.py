@@ -17,7 +17,8 @@ class Feed:
 
     def __init__(self) -> None:
         self._bells: dict[str, set[asyncio.Event]] = defaultdict(set)
-        self._subscribers: set[Changes] = set()
+        # In the order in which they came: who is woken first does not hang on where they lie.
+        self._subscribers: dict[Changes, None] = {}
 
     def publish(self, recorded: Sequence[Recorded]) -> None:
         """Tell what was committed."""
@@ -32,12 +33,12 @@ class Feed:
     def subscribe(self) -> "Changes":
         """Return a collection of the streams that change from now on, for one taker."""
         changes = Changes()
-        self._subscribers.add(changes)
+        self._subscribers[changes] = None
         return changes
 
     def unsubscribe(self, changes: "Changes") -> None:
         """Collect no more for a taker that has gone."""
-        self._subscribers.discard(changes)
+        self._subscribers.pop(changes, None)
 
     def watch(self, stream: str) -> "Watch":
         """Return a bell for one stream; use it as a context manager."""

@@ -4,11 +4,14 @@ A name is a relative path of plain segments. What a directory, an object store o
 elsewhere offers is checked here before it is used. Read ``refusal`` first.
 """
 
+import re
+
 from replicator.errors import NameRefused
 
 # The limits of the narrowest stores: 255 bytes a segment on ext4, 1024 bytes a name in GCS.
 MAX_SEGMENT_BYTES = 255
 MAX_NAME_BYTES = 1024
+_UNSAFE = re.compile(r"[\\\x00-\x1f\x7f]")
 
 
 def refusal(name: str) -> str | None:
@@ -49,6 +52,6 @@ def _segment_refusal(segment: str) -> str | None:
         return f"it has the segment {segment!r}"
     if len(segment.encode("utf-8")) > MAX_SEGMENT_BYTES:
         return f"a segment is longer than {MAX_SEGMENT_BYTES} bytes"
-    if "\\" in segment or any(ord(char) < 0x20 or ord(char) == 0x7F for char in segment):
+    if _UNSAFE.search(segment):
         return "it has a backslash or a control character"
     return None
