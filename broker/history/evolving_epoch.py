@@ -99,7 +99,10 @@ def _of_open(
             state = move_epoch(epoch, EpochState.STOPPING)
             stop = _why(event.reason, event.message, at)
             why = replace(
-                stop, reason=Reason.STOPPING, next_action="the gang is told to stop, or revoked"
+                stop,
+                reason=Reason.STOPPING,
+                next_action="the gang is told to stop, or revoked",
+                next_at_s=at.elapsed_s,
             )
             stopping = replace(epoch, state=state, stop=stop)
             return replace(run, epochs=_put(run, stopping), why=why)
@@ -159,7 +162,11 @@ def _started(run: Run, epoch: Epoch, event: EpochStarted, at: Moment) -> Run:
     state = epoch.state if is_stopping else move_epoch(epoch, EpochState.STARTED)
     started = replace(epoch, state=state, nonces=event.nonces, started_s=at.elapsed_s)
     message = f"Its gang has started in {epoch.region}; the ranks report in"
-    why = _why(Reason.STARTING, message, at)
+    why = replace(
+        _why(Reason.STARTING, message, at),
+        next_action="it trains as soon as every rank has reported, and is stopped if one does not",
+        next_at_s=at.elapsed_s,
+    )
     placement = enter(placement_of(run, epoch.placement), PlacementState.RUNNING, why, at)
     return replace(
         run,
