@@ -1,0 +1,259 @@
+"""The ten laws, as somebody can check them who stands outside of the broker.
+
+The rule: each checker is named after its law, takes what really happened, and yields a sentence for
+each breach. None asks the broker what it believes. Read ``law_1_one_gang_counts`` first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
+
+from broker.history.events import Recorded
+from broker.model.reasons import Reason
+from broker.model.run import CloseRule, Run
+from broker.model.states import RunState
+from broker.store.streams import fold
+from regions.launcher import layout
+from tests.fakes.checkpoints import marker_of
+from tests.fakes.region_store import Objects
+from tests.simulation.record import GangTruth, Record
+
+if TYPE_CHECKING:
+    from tests.simulation.processes import Process
+
+WAITING = (RunState.QUEUED, RunState.STARTING)
+
+
+def law_1_one_gang_counts(record: Record, gang: GangTruth) -> Iterator[str]:
+    """No two gangs of one run run its program at once, unless a region was given up by name."""
+    for other in record.training(gang.run_key):
+        if other is gang or record.is_given_up(other) or record.is_given_up(gang):
+            continue
+        yield (
+            f"{gang.placement} of {gang.epoch} in {gang.place} begins while {other.placement} of"
+            f" {other.epoch} in {other.place} trains"
+        )
+
+
+def law_1_a_closed_start_stays_closed(record: Record, gang: GangTruth) -> Iterator[str]:
+    """Nobody begins under an epoch that a log closed with proof."""
+    seal = record.runs[gang.run_key].seals.get(gang.epoch)
+    if seal is not None and seal.rule is not CloseRule.UNREACHABLE:
+        yield f"{gang.placement} begins under {gang.epoch}, which was closed by {seal.rule}"
+
+
+def law_1_only_a_finished_run_succeeds(record: Record, uid: str) -> Iterator[str]:
+    """A run is a success only when the start that counted last did its last step."""
+    granted = record.runs[uid].granted
+    last = max(granted, default="")
+    if (uid, last) not in record.finished:
+        yield f"it succeeded, and its last start {last} never finished"
+
+
+def law_1_who_can_hear_stops(process: Process, told_s: float, now_s: float) -> Iterator[str]:
+    """A process that is told to stop, and can hear it, stops within its grace."""
+    bound_s = process.spec.stop_grace_s + 15.0
+    if now_s - told_s > bound_s:
+        yield f"{process.member} trains {now_s - told_s:.0f} s after its fence"
+
+
+def law_2_nothing_accepted_is_lost(
+    record: Record, runs: Mapping[str, Run], *, since_s: float | None
+) -> Iterator[str]:
+    """Every submit that was answered is in the log. ``since_s``: when a restored backup was taken;
+    what came after it may be lost."""
+    for acked in record.acked.values():
+        is_owed = since_s is None or acked.at_s < since_s
+        if is_owed and acked.name not in runs:
+            yield f"{acked.name} was accepted at {acked.at_s:.0f} and is gone"
+
+
+def law_2_a_request_makes_one_run(record: Record, request_id: str, name: str) -> Iterator[str]:
+    """A submit that is repeated gives the same run."""
+    known = record.acked.get(request_id)
+    if known is not None and known.name != name:
+        yield f"request {request_id} made {known.name}, and now {name}"
+
+
+def law_3_the_log_is_the_truth(
+    stream: str, told: list[Recorded], there: list[Recorded], state: object
+) -> Iterator[str]:
+    """What a life made durable is what the next one finds, and folds to what it believes."""
+    if told != there:
+        yield f"{stream}: {len(told)} events were made durable, and {len(there)} are found"
+        return
+    folded = None
+    for recorded in there:
+        folded = fold(folded, recorded)
+    if state is not None and folded != state:
+        yield f"{stream}: its state is not what its events make of it"
+
+
+def law_4_a_start_rests_on_what_was_sealed(
+    record: Record, gang: GangTruth, objects: Objects
+) -> Iterator[str]:
+    """A gang resumes from a sealed checkpoint that stands whole in its store, or from nothing."""
+    path = gang.grant.resume_from
+    if path is None:
+        return
+    found = layout.checkpoint_of(path)
+    if found is None:
+        yield f"it resumes from {path}, which names no checkpoint"
+        return
+    epoch, step = found
+    seal = record.runs[gang.run_key].seals.get(epoch.name)
+    counted = [] if seal is None else [ref for ref in seal.checkpoints if ref.step == step]
+    if not counted:
+        yield f"it resumes from step {step} of {epoch.name}, which no seal counts"
+    save = (gang.run_key, epoch.name, step)
+    if seal is not None and record.saved_s.get(save, 0.0) > seal.at_s:
+        yield f"it resumes from step {step} of {epoch.name}, saved after the seal"
+    yield from _whole(record, save, path, objects)
+
+
+def _whole(
+    record: Record, save: tuple[str, str, int], path: str, objects: Objects
+) -> Iterator[str]:
+    files = record.saves.get(save)
+    if files is None:
+        yield f"it resumes from {path}, which was never complete"
+        return
+    wanted = {**files, ".complete": marker_of(files)}
+    for name, data in wanted.items():
+        stored = objects.get(f"{path}/{name}")
+        if stored is None or stored.data != data:
+            yield f"it resumes from {path}, and {name} is not there as it was saved"
+
+
+def law_4_a_seal_counts_what_is_complete(
+    record: Record, uid: str, epoch: str, steps: tuple[int, ...]
+) -> Iterator[str]:
+    """A seal names only checkpoints that were complete by then."""
+    for step in steps:
+        if (uid, epoch, step) not in record.saves:
+            yield f"the seal of {epoch} counts step {step}, which is not complete"
+
+
+def law_4_a_bad_step_is_not_resumed(
+    record: Record, uid: str, epoch: str, step: int
+) -> Iterator[str]:
+    """A start granted after a step was marked bad does not resume from it."""
+    if (epoch, step) in record.runs[uid].bad:
+        yield f"a start is granted that resumes from step {step} of {epoch}, which was marked bad"
+
+
+def law_5_no_anchor_no_restart(record: Record, gang: GangTruth) -> Iterator[str]:
+    """After its own code failed without any complete checkpoint, a run starts again only when its
+    user says so."""
+    truth = record.runs[gang.run_key]
+    for epoch, failed_s in truth.own_failures.items():
+        seal = truth.seals.get(epoch)
+        is_blind = seal is not None and seal.rule is CloseRule.UNREACHABLE
+        is_anchored = any(
+            run_key == gang.run_key and record.saved_s[run_key, name, step] <= failed_s + 1.0
+            for run_key, name, step in record.saves
+        )
+        is_asked = truth.resumed_s >= failed_s
+        is_later = epoch != gang.epoch and gang.began_s > failed_s
+        if is_later and not (is_blind or is_anchored or is_asked or epoch in truth.stopped):
+            yield f"{gang.epoch} begins though {epoch} failed by itself before any checkpoint"
+
+
+def law_6_every_wait_is_explained(run: Run, now_s: float) -> Iterator[str]:
+    """A run that waits has a reason, a sentence, and what happens next and when."""
+    if run.state not in WAITING:
+        return
+    why = run.why
+    if why.reason is Reason.UNKNOWN or not why.message or not why.next_action:
+        yield f"it waits as {run.state}: {why.reason} {why.message!r}, next {why.next_action!r}"
+    elif why.next_at_s is None:
+        yield f"it waits for {why.reason}, and no time says when {why.next_action!r}"
+    elif why.next_at_s < now_s - 120.0:
+        late_s = now_s - why.next_at_s
+        yield f"it waits for {why.reason}; {why.next_action!r} was due {late_s:.0f} s ago"
+
+
+def law_7_caps_are_kept(record: Record, team: str) -> Iterator[str]:
+    """The gangs of a team that run hold no more GPUs than its cap."""
+    cap = record.caps.get(team)
+    held = sum(
+        gang.gpus
+        for gang in record.gangs.values()
+        if gang.ranks and record.runs[gang.run_key].team == team and not record.is_given_up(gang)
+    )
+    if cap is not None and held > cap:
+        yield f"{team} runs on {held} GPUs where {cap} are allowed"
+
+
+def law_7_restarts_are_counted(record: Record, uid: str, limit: int) -> Iterator[str]:
+    """A run's own code fails at most once more often than it may be restarted."""
+    truth = record.runs[uid]
+    counted = [e for e in truth.own_failures if e not in truth.stopped]
+    if len(counted) > limit + 1 and truth.resumed_s < 0:
+        yield f"its own code failed {len(counted)} times where {limit} restarts are allowed"
+
+
+def law_7_no_wait_ends_early(waited_s: float, allowed_s: float) -> Iterator[str]:
+    """A run fails for its max wait only when it has really waited so long."""
+    if waited_s < allowed_s - 1.0:
+        yield f"its wait of {allowed_s:.0f} s was called over after {waited_s:.0f} s"
+
+
+def law_8_a_gate_is_left(process: Process, now_s: float) -> Iterator[str]:
+    """Nobody stands at a gate for much longer than its timeout."""
+    stood_s = now_s - process.since_s
+    if not process.is_training and not process.is_gone and process.grant is None:
+        bound_s = process.spec.gate_timeout_s + 100.0
+        if stood_s > bound_s:
+            yield f"{process.member} has stood at its gate for {stood_s:.0f} s"
+
+
+def law_8_nothing_is_held_for_a_run_that_is_over(
+    placement: str, run: str, over_s: float
+) -> Iterator[str]:
+    """What a run held is given back soon after its end, while the cluster can be reached."""
+    yield f"{placement} still holds capacity {over_s:.0f} s after {run} was over"
+
+
+def law_9_silence_is_said(run: Run, cluster: str, silent_s: float) -> Iterator[str]:
+    """A cluster that stopped answering is said to the runs that have something there."""
+    yield f"{cluster} is silent for {silent_s:.0f} s, and {run.name} was not told"
+
+
+def law_9_an_unheard_drain_is_said(stream: list[Recorded], epoch: str) -> Iterator[str]:
+    """A drain that nobody acknowledged is said aloud."""
+    reasons = {getattr(one.event, "reason", None) for one in stream}
+    if Reason.DRAIN_UNACKNOWLEDGED not in reasons:
+        yield f"the drain of {epoch} was not acknowledged, and nobody said so"
+
+
+def law_10_only_what_is_ours_and_over_goes(
+    record: Record, run_key: str, placement: str, gangs: list[GangTruth]
+) -> Iterator[str]:
+    """An object goes only when a log knows it and gave it up, and never with a gang that counts."""
+    truth = record.runs.get(run_key)
+    if truth is None or placement not in truth.placements:
+        yield f"{placement} of run key {run_key} is withdrawn, and no log knows it"
+        return
+    if placement not in truth.given_up:
+        yield f"{placement} is withdrawn, and no log gave it up"
+    for gang in gangs:
+        if gang.ranks and not record.is_sealed(gang):
+            yield f"{placement} is withdrawn while its gang trains and counts"
+
+
+def law_10_the_last_checkpoint_stays(
+    record: Record, uid: str, epoch: str, step: int, others: Mapping[str, Objects]
+) -> Iterator[str]:
+    """The only complete checkpoint of a run that is not over is not removed."""
+    truth = record.runs[uid]
+    if truth.ended_s is not None:
+        return
+    for run_key, name, other in record.saves:
+        if run_key != uid or (name, other) == (epoch, step):
+            continue
+        key = f"{layout.RunKeys(uid).root}{name}/checkpoints/step-{other}/.complete"
+        if any(objects.get(key) is not None for objects in others.values()):
+            return
+    yield f"step {step} of {epoch} is removed, and it was the only complete checkpoint"

@@ -1,0 +1,223 @@
+"""One region's cluster and store: production's embedded world, with simulated processes in it.
+
+The rule: queues, quota, nodes, faults and what is shown of them are ``regions.local``'s own; this
+is only the shell that starts, tells and kills processes, as its daemon does. Read ``Place.turn``
+first.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from dataclasses import dataclass
+from typing import Any
+
+from regions.cluster import Outcome
+from regions.launcher import layout
+from regions.launcher.rules import Standing, Step
+from regions.local.config import WorldConfig
+from regions.local.faults import Restore, WorldFault
+from regions.local.nodes import warm
+from regions.local.state import GangSpec, State, WithdrawOrder
+from regions.local.views import Showcase
+from regions.local.world import World
+from tests.fakes.region_store import ControlStore, Objects
+from tests.simulation.pieces import Pieces
+from tests.simulation.processes import Process
+from tests.simulation.training import Gang
+from tests.simulation.witness import Witness
+
+NEVER_S = 1e12
+PASSES = 30
+
+
+@dataclass(slots=True)
+class Weather:
+    """What is wrong with one region now.
+
+    ``is_cluster_silent``: brokerd gets no answer of it. ``is_store_cut``: brokerd does not reach
+    the store. ``is_store_down``: nobody does. ``loss`` is the chance that the answer to a write is
+    lost.
+    """
+
+    is_cluster_silent: bool = False
+    is_store_cut: bool = False
+    is_store_down: bool = False
+    loss: float = 0.0
+
+
+class Place:
+    """A region with one cluster of the same name and its store."""
+
+    def __init__(
+        self,
+        config: WorldConfig,
+        *,
+        loop: asyncio.AbstractEventLoop,
+        chance: random.Random,
+        witness: Witness,
+        pieces: Pieces,
+    ) -> None:
+        self.config = config
+        self.cluster = config.cluster
+        self.region = config.region
+        self.weather = Weather()
+        self.objects = Objects(loop.time)
+        self.objects.on_delete = lambda name: witness.deletes(self.region, name)
+        self.processes: dict[str, Process] = {}
+        self.showcase = Showcase(f"{config.cluster}-1")
+        self._loop = loop
+        self._chance = chance
+        self._witness = witness
+        self._pieces = pieces
+        self._gangs: dict[tuple[str, str], Gang] = {}
+        self._timer: asyncio.TimerHandle | None = None
+        self._is_turning = False
+        state = State(boot_id="boot", began_s=loop.time())
+        warm(config, state, loop.time())
+        self.world = World(config, state, lambda: f"{chance.getrandbits(48):012x}")
+        self.turn()
+
+    # ---- The shell of the world -----------------------------------------------------------------
+
+    def turn(self) -> None:
+        """Let the world go on, carry out its orders, until nothing follows; then show it."""
+        if self._is_turning:
+            self._loop.call_soon(self.turn)
+            return
+        self._is_turning = True
+        try:
+            for _ in range(PASSES):
+                self.world.step(self._loop.time())
+                if not self._obey():
+                    break
+            self.showcase.refresh(self.config, self.world.state)
+        finally:
+            self._is_turning = False
+        if self._timer is not None:
+            self._timer.cancel()
+        at_s = self.world.next_at_s()
+        if at_s is not None:
+            wait_s = max(0.1, at_s - self._loop.time())
+            self._timer = self._loop.call_later(wait_s, self.turn)
+
+    def queue(self, spec: GangSpec) -> Outcome:
+        """Take in a gang."""
+        outcome = self.world.queue(spec, self._loop.time())
+        self.turn()
+        return outcome
+
+    def withdraw(self, order: WithdrawOrder) -> Outcome:
+        """Remove a placement's object."""
+        self._witness.withdraws(self, order)
+        outcome = self.world.withdraw(order, self._loop.time())
+        self.turn()
+        return outcome
+
+    def inject(self, fault: WorldFault | Restore) -> None:
+        """Let something go wrong in the cluster."""
+        self.world.inject(fault, self._loop.time())
+        self.turn()
+
+    def _obey(self) -> bool:
+        was_active = False
+        for job, member in self.world.members():
+            process = self.processes.get(member.id)
+            if member.order == "RUN" and member.pid == 0 and job.spec is not None:
+                member.pid, member.start_ticks, was_active = len(self.processes) + 2, 1, True
+                self.processes[member.id] = Process(
+                    ground=self,
+                    spec=job.spec,
+                    member=member.id,
+                    rank=member.rank,
+                    nonce=f"{self._chance.getrandbits(128):032x}",
+                    control=self._control_of,
+                )
+            elif member.order == "KILL" and process is not None and not process.is_gone:
+                process.kill()
+                was_active = True
+            elif member.order == "TERM" and process is not None and not member.is_termed:
+                member.is_termed = was_active = True
+                process.notice()
+        return was_active
+
+    def _control_of(self, process: Process) -> ControlStore:
+        return ControlStore(self.objects, ProcessLine(self, process))
+
+    # ---- What processes stand on ----------------------------------------------------------------
+
+    def now_s(self) -> float:
+        return self._loop.time()
+
+    def later(self, seconds: float, call: Any, *args: Any) -> None:
+        self._loop.call_later(seconds, call, *args)
+
+    def draw(self, low: float, high: float) -> float:
+        return self._chance.uniform(low, high)
+
+    def is_lucky(self, probability: float) -> bool:
+        return probability > 0 and self._chance.random() < probability
+
+    def pick(self, below: int) -> int:
+        return self._chance.randrange(below)
+
+    def next_step(self, standing: Standing) -> Step:
+        return self._pieces.next_step(standing)
+
+    def gang_of(self, process: Process, grant: layout.Grant) -> Gang:
+        gang = self._gangs.get(process.key)
+        if gang is None:
+            spec = process.spec
+            gang = self._gangs[process.key] = Gang(self, spec.run_key, grant.epoch, spec.ranks)
+        return gang
+
+    def began(self, process: Process, grant: layout.Grant) -> None:
+        self._witness.began(self, process, grant)
+
+    def over(self, process: Process) -> None:
+        self._witness.over(self, process)
+
+    def gone(self, process: Process, exit_code: int | None, signal: int | None) -> None:
+        self.world.exited(process.member, self._loop.time(), exit_code, signal)
+        self.turn()
+
+    def failures_of(self, run_key: str) -> int:
+        return self._witness.failures[run_key]
+
+    def failed(self, run_key: str, epoch: layout.EpochId) -> None:
+        self._witness.failed(run_key, epoch)
+
+    def saved(
+        self, run_key: str, epoch: layout.EpochId, step: int, files: dict[str, bytes]
+    ) -> None:
+        self._witness.saved(run_key, epoch, step, files)
+
+    def finished(self, run_key: str, epoch: layout.EpochId) -> None:
+        self._witness.finished(run_key, epoch)
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessLine:
+    """A process's way to its region's store."""
+
+    place: Place
+    process: Process
+
+    def reach(self, key: str) -> bool:
+        return not self.process.is_deaf and not self.place.weather.is_store_down
+
+    def answers(self, key: str) -> bool:
+        return not self.place.is_lucky(self.place.weather.loss)
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerLine:
+    """brokerd's way to a region's store."""
+
+    place: Place
+
+    def reach(self, key: str) -> bool:
+        return not self.place.weather.is_store_cut and not self.place.weather.is_store_down
+
+    def answers(self, key: str) -> bool:
+        return not self.place.is_lucky(self.place.weather.loss)

@@ -1,0 +1,225 @@
+"""One seed, played: a world, trouble in it, then none, and everything comes to its end.
+
+The rule: the same seed is the same play, event for event. Read ``play`` first.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import hashlib
+import logging
+import random
+import shutil
+import tempfile
+from collections import deque
+from contextlib import suppress
+from dataclasses import dataclass
+from decimal import Decimal
+from pathlib import Path
+
+from broker.history.commands import UncordonRegion
+from regions.local.config import FlavorConfig, QueueConfig, QuotaConfig, WorldConfig
+from tests.simulation.life import Alarm, Life
+from tests.simulation.pieces import PRODUCTION, Pieces
+from tests.simulation.place import Place
+from tests.simulation.stage import Stage
+from tests.simulation.timeless import VirtualLoop, WorldReadings
+from tests.simulation.trouble import Trouble
+from tests.simulation.users import Users
+from tests.simulation.witness import Breach, Witness
+
+TROUBLE_S = 450.0
+CALM_S = 3_000.0  # after the troubles, until all must be over
+LOOK_S = 15.0
+REGIONS = ("alpha", "beta", "gamma")
+MEMORY = Path("/dev/shm")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """How a play went. ``digest`` is of the log's events, the same for the same seed."""
+
+    seed: int
+    breaches: tuple[Breach, ...]
+    digest: str
+    events: int
+    lives: int
+    gangs: int
+    lasted_s: float
+    trace: tuple[tuple[float, str, str], ...]
+
+
+def play(seed: int, pieces: Pieces = PRODUCTION) -> Outcome:
+    """Play one seed to its end."""
+    loop = VirtualLoop()
+    gc.disable()  # what a play leaves goes at its end, all at once
+    folder = tempfile.mkdtemp(prefix="sim-", dir=MEMORY if MEMORY.is_dir() else None)
+    logger = logging.getLogger("broker")
+    before = (logger.level, logger.propagate)
+    try:
+        asyncio.set_event_loop(loop)
+        theater = Theater(seed, loop, Path(folder), pieces)
+        logger.handlers = [Alarm(theater.stage)]
+        logger.propagate = False
+        return loop.run_until_complete(theater.play())
+    finally:
+        logger.handlers = []
+        logger.setLevel(before[0])
+        logger.propagate = before[1]
+        with suppress(RuntimeError):
+            _cancel_all(loop)
+        asyncio.set_event_loop(None)
+        loop.close()
+        shutil.rmtree(folder, ignore_errors=True)
+        gc.enable()
+
+
+class Theater:
+    """Puts a stage up, and plays on it."""
+
+    def __init__(self, seed: int, loop: VirtualLoop, data: Path, pieces: Pieces) -> None:
+        self._loop = loop
+        self.stage = Stage(
+            seed=seed,
+            loop=loop,
+            data=data,
+            pieces=pieces,
+            readings=WorldReadings(loop),
+            witness=Witness(loop),
+        )
+        self._lives = 0
+
+    async def play(self) -> Outcome:
+        """Play: trouble, then calm, then the end."""
+        stage, loop = self.stage, self._loop
+        began_s = loop.time()
+        for region in REGIONS:
+            self._put_up(region)
+        users, trouble = Users(stage), Trouble(stage)
+        async with asyncio.TaskGroup() as group:
+            keeper = group.create_task(self._keep_alive())
+            watcher = group.create_task(self._watch())
+            await users.prepare()
+            until_s = loop.time() + TROUBLE_S
+            working = group.create_task(users.work(until_s))
+            await trouble.work(until_s)
+            stage.witness.note("trouble", "it is calm now")
+            trouble.heal()
+            await working
+            for region in REGIONS:
+                await users.tell(f"regions/{region}", UncordonRegion())
+            await self._come_to_rest()
+            stage.is_over = True
+            watcher.cancel()
+            if stage.life is not None:
+                stage.life.die()
+            keeper.cancel()
+        return self._outcome(loop.time() - began_s)
+
+    def _put_up(self, region: str) -> None:
+        stage = self.stage
+        chance = stage.dice(f"world {region}")
+        flavors = [_flavor(chance, kind) for kind in ("SPOT", "ON_DEMAND", "FLEX")]
+        quotas = tuple(
+            QuotaConfig(flavor=flavor.name, nominal=4, borrowing_limit=2) for flavor in flavors
+        )
+        theirs = tuple(QuotaConfig(flavor=flavor.name, nominal=2) for flavor in flavors)
+        config = WorldConfig(
+            cluster=region,
+            region=region,
+            store="/store",
+            flavors=tuple(flavors),
+            queues=(
+                QueueConfig(name="train", quotas=quotas),
+                QueueConfig(name="theirs", quotas=theirs, is_foreign=True),
+            ),
+            keep_ended=40,
+        )
+        place = Place(
+            config,
+            loop=self._loop,
+            chance=stage.dice(f"place {region}"),
+            witness=stage.witness,
+            pieces=stage.pieces,
+        )
+        stage.places[region] = place
+        stage.witness.objects[region] = place.objects
+
+    async def _keep_alive(self) -> None:
+        """Begin the next life of the broker whenever one is over."""
+        stage = self.stage
+        while not stage.is_over:
+            if stage.is_held or self._loop.time() < stage.down_until_s:
+                await asyncio.sleep(0.5)
+                continue
+            self._lives += 1
+            stage.dead.clear()
+            stage.life = life = Life(stage, self._lives)
+            async with asyncio.TaskGroup() as group:
+                group.create_task(life.live())
+            stage.alive.clear()
+            stage.dead.set()
+            await asyncio.sleep(0.2)
+
+    async def _watch(self) -> None:
+        """Look at the world from time to time, as the laws that speak of durations want it."""
+        while True:
+            await asyncio.sleep(LOOK_S)
+            self.stage.look()
+
+    async def _come_to_rest(self) -> None:
+        """Wait until all is over, or say what is not."""
+        stage = self.stage
+        give_up_s = self._loop.time() + CALM_S
+        left: list[tuple[str, str]] = []
+        while self._loop.time() < give_up_s:
+            await asyncio.sleep(LOOK_S)
+            left = stage.unfinished()
+            if not left:
+                return
+        for about, sentence in left:
+            stage.witness.breach("liveness", about, [sentence])
+
+    def _outcome(self, lasted_s: float) -> Outcome:
+        witness = self.stage.witness
+        text = "\n".join(
+            f"{stream} {one.at} {one.actor.name} {one.event}"
+            for stream, some in sorted(witness.record.log.items())
+            for one in some
+        )
+        return Outcome(
+            seed=self.stage.seed,
+            breaches=tuple(witness.breaches),
+            digest=hashlib.sha256(text.encode()).hexdigest(),
+            events=sum(map(len, witness.record.log.values())),
+            lives=self._lives,
+            gangs=len(witness.record.gangs),
+            lasted_s=lasted_s,
+            trace=tuple(deque(witness.trace)),
+        )
+
+
+def _flavor(chance: random.Random, kind: str) -> FlavorConfig:
+    values: dict[str, object] = {
+        "name": f"h100-{kind.lower().replace('_', '-')}",
+        "accelerator": "H100",
+        "capacity_type": kind,
+        "zones": ("a",),
+        "price_per_gpu_hour": Decimal(chance.choice(("2.0", "3.5", "8.0"))),
+        "max_nodes": chance.choice((4, 6)),
+        "startup_s": chance.choice((2.0, 15.0, 40.0)),
+        "spread_s": chance.choice((0.0, 4.0)),
+        "preemption_notice_s": chance.choice((0.0, 25.0)),
+    }
+    if kind == "FLEX":
+        values["flex_wait_s"] = chance.choice((5.0, 60.0))
+    return FlavorConfig(**values)  # type: ignore[arg-type]
+
+
+def _cancel_all(loop: asyncio.AbstractEventLoop) -> None:
+    tasks = asyncio.all_tasks(loop)
+    for task in tasks:
+        task.cancel()
+    if tasks:
+        loop.run_until_complete(asyncio.gather(*tasks, return_exceptions=True))

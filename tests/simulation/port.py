@@ -1,0 +1,285 @@
+"""The port to a simulated cluster, with everything that can happen to a message on its way.
+
+The rule: what is seen comes from production's eye, gatehouse and views; an action can be lost,
+answered without an answer, repeated, or land minutes late, and brokerd can die before and after.
+Read ``SimPort.observe`` and ``SimPort.apply`` first.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from regions import gatehouse
+from regions.cluster import (
+    Action,
+    Cause,
+    ClusterObservation,
+    ClusterUnreachableError,
+    Drain,
+    Fence,
+    Grant,
+    Outcome,
+    PlacementSeen,
+    Queue,
+    Revoke,
+    Stage,
+    Withdraw,
+)
+from regions.launcher import layout
+from regions.launcher.reading import Unreachable
+from regions.launcher.store import StoreUnreachable
+from regions.local import seen, wire
+from regions.local.orders import gang_spec
+from regions.local.state import WithdrawOrder
+from regions.local.store_eye import Look, StoreEye
+from tests.fakes.region_store import ControlStore
+from tests.simulation.place import BrokerLine, Place
+from tests.simulation.processes import GATE_FRESH_S
+
+RETRY_S = 2.0
+TOUCHED_S = 60.0
+
+
+@dataclass(slots=True)
+class Post:
+    """How messages to clusters travel now: chances, and how late a late one is in seconds."""
+
+    lost: float = 0.0
+    unanswered: float = 0.0
+    repeated: float = 0.0
+    late: float = 0.0
+    late_s: float = 0.0
+    delay_s: float = 0.05
+
+
+class Crossing(Protocol):
+    """A point where brokerd can die."""
+
+    def cross(self, where: str) -> None:
+        """Go on, or raise Killed."""
+        ...
+
+
+class SimPort:
+    """``regions.cluster.Cluster`` over a place, for one life of the broker."""
+
+    def __init__(
+        self, place: Place, post: Post, life: Crossing, chance: random.Random, incarnation: int
+    ) -> None:
+        self.cluster = place.cluster
+        self.region = place.region
+        self._place = place
+        self._post = post
+        self._life = life
+        self._chance = chance
+        self._incarnation = incarnation
+        self._store = ControlStore(place.objects, BrokerLine(place))
+        self._eye = StoreEye(self._store)
+        self._gone: set[str] = set()
+        self._touched: dict[str, float] = {}
+        self._jobs: dict[str, wire.JobView] = {}
+        self._last: ClusterObservation | None = None
+
+    # ---- Seeing ---------------------------------------------------------------------------------
+
+    async def observe(self) -> ClusterObservation:
+        """Look at the cluster, then at the store."""
+        await self._travel()
+        is_silent = self._place.weather.is_cluster_silent
+        told = self._place.showcase.answer(
+            wire.Observe(), self._place.world.state, self._place.now_s()
+        )
+        await self._travel()
+        if not is_silent:
+            self._jobs = {job.uid: job for job in told.jobs}
+            self._gone |= {
+                member.member for job in told.jobs for member in job.members if not member.is_alive
+            }
+        now_s = self._place.now_s()
+        self._touched = {k: at for k, at in self._touched.items() if now_s - at < TOUCHED_S}
+        open_runs = {
+            job.run_key
+            for job in self._jobs.values()
+            if job.stage is not Stage.ENDED and job.run_key
+        }
+        look = self._eye.look(open_runs | self._touched.keys(), frozenset(self._gone), now_s)
+        if is_silent:
+            raise ClusterUnreachableError("it did not answer", self._store_alone(look, now_s))
+        observation = self._observation(told, look, now_s)
+        self._last = replace(observation, changed=None)
+        return observation
+
+    def _observation(self, told: wire.Observed, look: Look, now_s: float) -> ClusterObservation:
+        placements = {
+            job.placement: seen.placement_seen(
+                job, look.runs.get(job.run_key), look.epochs, now_s=now_s, fresh_s=GATE_FRESH_S
+            )
+            for job in told.jobs
+        }
+        blind = (f"store: {look.trouble}",) if look.trouble else ()
+        return ClusterObservation(
+            cluster=self.cluster,
+            region=self.region,
+            seen_at_s=now_s,
+            is_whole=not blind,
+            is_store_readable=not look.trouble,
+            blind=blind,
+            queues=tuple(seen.queue_seen(queue) for queue in told.queues),
+            placements=placements,
+            epochs=look.epochs,
+            signals=tuple(seen.signal_seen(signal, now_s) for signal in told.signals),
+            changed=self._changed(placements, look),
+            foreign_incarnation=self._foreign(look),
+        )
+
+    def _store_alone(self, look: Look, now_s: float) -> ClusterObservation:
+        return ClusterObservation(
+            cluster=self.cluster,
+            region=self.region,
+            seen_at_s=now_s,
+            is_whole=False,
+            is_store_readable=not look.trouble,
+            blind=("it did not answer",),
+            queues=(),
+            placements={},
+            epochs=look.epochs,
+            signals=(),
+            changed=None,
+            foreign_incarnation=self._foreign(look),
+        )
+
+    def _foreign(self, look: Look) -> int | None:
+        newest = look.newest_incarnation
+        return newest if newest is not None and newest > self._incarnation else None
+
+    def _changed(
+        self, placements: Mapping[str, PlacementSeen], look: Look
+    ) -> frozenset[str] | None:
+        last = self._last
+        if last is None:
+            return None
+        names = placements.keys() | last.placements.keys()
+        changed = {name for name in names if placements.get(name) != last.placements.get(name)}
+        keys = look.epochs.keys() | last.epochs.keys()
+        changed |= {key.run_key for key in keys if look.epochs.get(key) != last.epochs.get(key)}
+        return frozenset(changed)
+
+    # ---- Acting ---------------------------------------------------------------------------------
+
+    async def apply(self, actions: tuple[Action, ...]) -> tuple[Outcome, ...]:
+        """Carry out the actions in order."""
+        outcomes = []
+        for action in actions:
+            self._life.cross(f"before {type(action).__name__}")
+            outcomes.append(await self._send(action))
+            self._life.cross(f"after {type(action).__name__}")
+            epoch = getattr(action, "epoch", None)
+            run_key = epoch.run_key if epoch is not None else getattr(action, "run_key", "")
+            self._touched[run_key] = self._place.now_s()
+        return tuple(outcomes)
+
+    async def _send(self, action: Action) -> Outcome:
+        post, fate = self._post, self._chance.random()
+        await self._travel()
+        if fate < post.lost:
+            return _silence("it was lost on its way")
+        if fate < post.lost + post.late:
+            # Sent, not answered in time, and carried out whenever it gets there.
+            self._place.later(self._chance.uniform(0, post.late_s), self._carry_out_late, action)
+            return _silence("no answer in time")
+        outcome = self._carry_out(action)
+        if self._chance.random() < post.repeated:
+            self._place.later(self._chance.uniform(0, 20), self._carry_out_late, action)
+        if self._chance.random() < post.unanswered:
+            return _silence("the answer was lost")
+        return outcome
+
+    def _carry_out_late(self, action: Action) -> None:
+        self._carry_out(action)
+
+    def _carry_out(self, action: Action) -> Outcome:
+        try:
+            match action:
+                case Queue():
+                    return self._to_cluster(lambda: self._place.queue(gang_spec(action)))
+                case Withdraw():
+                    return self._withdraw(action)
+                case _:
+                    return self._write(action)
+        except StoreUnreachable as error:
+            return _silence(str(error))
+        except (layout.BadKey, gatehouse.RecordConflictError) as error:
+            return Outcome(is_done=False, cause=Cause.REFUSED, message=str(error))
+
+    def _withdraw(self, action: Withdraw) -> Outcome:
+        may_go = gatehouse.can_withdraw(
+            self._store, action.run_key, action.placement, action.is_closed
+        )
+        if not may_go:
+            return Outcome(
+                is_done=False, cause=Cause.REFUSED, message="it may start", retry_after_s=RETRY_S
+            )
+        order = WithdrawOrder(placement=action.placement, run_key=action.run_key, uid=action.uid)
+        return self._to_cluster(lambda: self._place.withdraw(order))
+
+    def _to_cluster(self, call: object) -> Outcome:
+        if self._place.weather.is_cluster_silent:
+            return _silence("the cluster did not answer")
+        assert callable(call)
+        outcome = call()
+        assert isinstance(outcome, Outcome)
+        return outcome
+
+    def _write(self, action: Grant | Revoke | Drain | Fence) -> Outcome:
+        key = action.epoch
+        epoch = layout.EpochId(number=key.number, nonce=key.nonce)
+        match action:
+            case Grant():
+                gatehouse.write_grant(self._store, key.run_key, _grant(action, epoch))
+            case Revoke():
+                owner = gatehouse.revoke(self._store, key.run_key, key.number, "broker")
+                if isinstance(owner, Unreachable):
+                    raise StoreUnreachable(owner.why)
+            case Drain():
+                order = layout.DrainOrder(
+                    reason=action.reason, grace_s=action.grace_s, deadline_unix_s=None
+                )
+                gatehouse.drain(self._store, key.run_key, epoch, order)
+            case Fence():
+                gatehouse.fence(self._store, key.run_key, epoch, action.reason)
+        return Outcome(is_done=True)
+
+    async def logs(
+        self, placement: str, rank: int, offset: int, follow: bool
+    ) -> AsyncIterator[tuple[int, bytes]]:
+        """Yield nothing: simulated programs print nothing."""
+        for chunk in ():
+            yield chunk
+
+    async def _travel(self) -> None:
+        await asyncio.sleep(self._chance.uniform(0.0, 2 * self._post.delay_s))
+
+
+def _grant(action: Grant, epoch: layout.EpochId) -> layout.Grant:
+    return layout.Grant(
+        placement=action.placement,
+        epoch=epoch,
+        world_size=action.world_size,
+        incarnation=action.incarnation,
+        resume_from=action.resume_path,
+        bundle=action.bundle_digest or None,
+        seals=tuple(
+            layout.Seal(
+                epoch=layout.EpochId(number=seal.number, nonce=seal.nonce), steps=seal.checkpoints
+            )
+            for seal in action.seals
+        ),
+    )
+
+
+def _silence(message: str) -> Outcome:
+    return Outcome(is_done=False, cause=Cause.UNKNOWN, message=message, retry_after_s=RETRY_S)

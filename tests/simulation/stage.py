@@ -1,0 +1,136 @@
+"""What a play stands on: its seed, its time, its places, and what is wrong with them now.
+
+The rule: all chance comes from the seed, by name, so that one more draw somewhere moves nothing
+elsewhere. Read ``Stage`` first.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import random
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from regions.launcher import layout
+from tests.fakes.region_store import Objects, OpenLine, RegionContent
+from tests.simulation import laws
+from tests.simulation.pieces import Pieces
+from tests.simulation.place import Place
+from tests.simulation.port import Post
+from tests.simulation.timeless import BEGAN_S, BEGAN_WALL_S, WorldReadings
+from tests.simulation.witness import Witness
+
+if TYPE_CHECKING:
+    from tests.simulation.life import Life
+    from tests.simulation.processes import Process
+
+BUNDLE = b"what git would pack"
+BUNDLE_DIGEST = hashlib.sha256(BUNDLE).hexdigest()
+
+
+@dataclass(slots=True, kw_only=True)
+class Stage:
+    """All that the parts of a play share.
+
+    ``mortality`` is the chance to die at each point where brokerd can. ``restored_since_s`` is
+    when the backup was taken that the next life begins with, None for a plain restart.
+    """
+
+    seed: int
+    loop: asyncio.AbstractEventLoop
+    data: Path
+    pieces: Pieces
+    readings: WorldReadings
+    witness: Witness
+    post: Post = field(default_factory=Post)
+    places: dict[str, Place] = field(default_factory=dict)
+    alive: asyncio.Event = field(default_factory=asyncio.Event)
+    life: Life | None = None
+    mortality: float = 0.0
+    is_disk_full: bool = False
+    restored_since_s: float | None = None
+    retention_s: float = 90 * 86_400.0
+    down_until_s: float = 0.0
+    is_over: bool = False
+    is_held: bool = False
+    dead: asyncio.Event = field(default_factory=asyncio.Event)
+    uploads: RegionContent = field(init=False)
+    user_dice: random.Random = field(init=False)
+
+    def __post_init__(self) -> None:
+        objects = Objects(self.loop.time)
+        self.uploads = RegionContent(objects, OpenLine(), BEGAN_WALL_S - BEGAN_S)
+        self.uploads.put(f"bundles/{BUNDLE_DIGEST}.tar.gz", [BUNDLE])
+        self.user_dice = self.dice("users")
+
+    def dice(self, name: str) -> random.Random:
+        """Return chance of its own for somebody."""
+        return random.Random(f"{self.seed}/{name}")
+
+    def size_bytes(self, digest: str) -> int | None:
+        """Return the size of an uploaded bundle: the validator's port."""
+        return len(BUNDLE) if digest == BUNDLE_DIGEST else None
+
+    def restored(self, names: set[str]) -> None:
+        """Take note of what a restore forgot: those runs are nobody's any more."""
+        record = self.witness.record
+        record.acked = {k: acked for k, acked in record.acked.items() if acked.name in names}
+        for name in record.log.keys() - names:
+            del record.log[name]
+        self.restored_since_s = None
+
+    def look(self) -> None:
+        """Hold the laws that speak of durations against the world as it is now."""
+        now_s = self.loop.time()
+        for place in self.places.values():
+            for process in place.processes.values():
+                if not process.is_gone:
+                    found = laws.law_8_a_gate_is_left(process, now_s)
+                    self.witness.breach("law 8", process.spec.run_key, found)
+                    self._look_at(place, process, now_s)
+        life = self.life
+        if life is None or life.log is None or life.is_dead:
+            return
+        if now_s - life.since_s > 60.0 and not self.is_disk_full:
+            self.witness.check_waits(life.log.live_runs().values(), life.broker_s())
+
+    def _look_at(self, place: Place, process: Process, now_s: float) -> None:
+        """See whether somebody trains who was told to stop and could hear it."""
+        if process.is_deaf or place.weather.is_store_down or not process.is_training:
+            process.hears_since_s = now_s
+            return
+        if process.grant is None:
+            return
+        key = layout.RunKeys(process.spec.run_key).fence(process.grant.epoch)
+        fence = place.objects.get(key)
+        if fence is not None:
+            told_s = max(fence.at_s, process.hears_since_s)
+            found = laws.law_1_who_can_hear_stops(process, told_s, now_s)
+            self.witness.breach("law 1", process.spec.run_key, found)
+
+    def unfinished(self) -> list[tuple[str, str]]:
+        """Return what is not over yet, with a sentence each."""
+        life = self.life
+        if life is None or life.log is None or life.is_dead:
+            return [("broker", "the broker does not stay alive")]
+        left: list[tuple[str, str]] = []
+        for acked in self.witness.record.acked.values():
+            run = life.log.run(acked.name)
+            if run is None:
+                left.append((acked.name, "it is not in the log"))
+            elif not run.is_ended:
+                why = run.why
+                left.append((run.uid, f"{run.name} is {run.state}: {why.reason} {why.message}"))
+        for name, run in life.log.live_runs().items():
+            if run.is_ended:
+                held = [p.id for p in run.live_placements]
+                owed = [e.id.folder for e in run.epochs if e.is_owed or e.is_open]
+                left.append((run.uid, f"{name} ended, and still has {held} {owed}"))
+        for place in self.places.values():
+            for job in place.world.state.live_jobs():
+                if job.spec is not None:
+                    phase = f"{job.phase} {job.cause}"
+                    left.append((job.run_key, f"{place.region} still holds {job.name}: {phase}"))
+        return left
