@@ -19,14 +19,19 @@ from broker.demo.story import REGIONS, Pace, tell
 FAILED, INTERRUPTED = 1, 130
 _STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _NEXT = """
-To play with it yourself, in two terminals:
-  .venv/bin/brokerd                          three regions, kept in ~/.local/state/broker
-  .venv/bin/broker regions list              what is known of them, and how old it is
-  .venv/bin/broker init                      an intent to start from
-  .venv/bin/broker submit intent.yaml --wait
-  .venv/bin/broker explain RUN               every place, and why or why not
-  .venv/bin/broker local preempt us-east4 --flavor h100-spot
-  .venv/bin/brokerd stop-embedded            end the regions, their gangs and their files
+To play with it yourself, in two terminals, after `. .venv/bin/activate` in each:
+
+  brokerd                            three regions, kept in ~/.local/state/broker
+
+  cd deploy/examples/plain           a training script of fifty lines
+  broker submit --name line --hardware 1xH100 --capacity spot -- \\
+      python3 train.py --steps 600 --step-seconds 0.1
+  broker status line                 where it stands, why, and what is next
+  broker explain line                every place, and why or why not
+  broker local preempt us-east4 --flavor h100-spot --notice 20s
+  broker watch line
+  broker init                        an intent of your own to start from
+  brokerd stop-embedded              end the regions, their gangs and their files
 """
 
 
