@@ -10,7 +10,6 @@ import gzip
 import hashlib
 import os
 import tarfile
-import zlib
 from typing import BinaryIO, Tuple, cast
 
 from regions.launcher.layout import bundle_key
@@ -20,6 +19,8 @@ MAX_PACKED_BYTES = 512 << 20
 MAX_UNPACKED_BYTES = 4 << 30
 MAX_MEMBERS = 100_000
 MAX_PATH = 1024
+MAX_DEPTH = 64
+"""Folders in folders: names of 1 KiB could each ask for five hundred of them."""
 _CHUNK_BYTES = 256 << 10
 _MAX_HEADER_BYTES = 1 << 20
 
@@ -36,7 +37,9 @@ def prepare(store: Store, digest: str, folder: str, scratch: str) -> None:
     try:
         _fetch(store, digest, scratch)
         _unpack(scratch, folder)
-    except (OSError, EOFError, zlib.error, tarfile.TarError) as error:
+    except (BundleBad, StoreUnreachable):
+        raise
+    except Exception as error:
         raise BundleBad(f"bundle {digest[:12]}: {error}") from error
     finally:
         if os.path.exists(scratch):
@@ -129,6 +132,8 @@ def _parts(name: str) -> Tuple[str, ...]:
     if name.startswith("/") or "\0" in name or len(name) > MAX_PATH:
         raise BundleBad(f"not a path inside a bundle: {name[:200]!r}")
     parts = tuple(part for part in name.split("/") if part not in ("", "."))
+    if len(parts) > MAX_DEPTH:
+        raise BundleBad(f"over {MAX_DEPTH} folders deep: {name[:200]!r}")
     if ".." in parts:
         raise BundleBad(f"climbs out: {name[:200]!r}")
     return parts

@@ -82,6 +82,7 @@ def test_files_folders_and_the_executable_bit_are_kept(
         entry("pipe", kind=tarfile.FIFOTYPE),
         entry("device", kind=tarfile.CHRTYPE),
         entry("a/" * 600 + "deep", b"x"),
+        entry("a/" * 100 + "deep", b"x"),
         entry(".", b"x"),
         both(entry("twice", b"1"), entry("twice", b"2")),
         both(entry("a", b"1"), entry("a/b", b"2")),
@@ -109,6 +110,34 @@ def test_a_header_that_claims_gigabytes_is_refused(store: DirectoryStore, tmp_pa
     member = tarfile.TarInfo("long")
     member.type, member.size = tarfile.GNUTYPE_LONGNAME, 3 << 30
     digest = put(store, gzip.compress(member.tobuf(tarfile.GNU_FORMAT) + b"\0" * 4096))
+    with pytest.raises(BundleBad):
+        unpack(store, digest, tmp_path)
+
+
+def extended(kind: bytes, body: bytes) -> bytes:
+    """A header that says more of the file behind it, as its writer likes."""
+    member = tarfile.TarInfo("h")
+    member.type, member.size = kind, len(body)
+    return member.tobuf(tarfile.USTAR_FORMAT) + body + b"\0" * (-len(body) % 512)
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        extended(tarfile.XHDTYPE, b"26 GNU.sparse.realsize=zz\n"),
+        extended(tarfile.XHDTYPE, b"22 GNU.sparse.major=1\n22 GNU.sparse.minor=0\n"),
+        extended(tarfile.XHDTYPE, b"99999999999999999999 a=b\n"),
+        extended(tarfile.XHDTYPE, b"9" * 9000 + b" a=b\n"),
+        extended(tarfile.XHDTYPE, b"18 comment=xxxxxx\n") * 3000,
+        extended(tarfile.GNUTYPE_LONGNAME, b"aa\0") * 3000,
+    ],
+    ids=["no number", "no sparse map", "a long length", "a longer one", "a chain", "names"],
+)
+def test_a_header_that_no_parser_stands_is_refused(
+    store: DirectoryStore, tmp_path: Path, said: bytes
+) -> None:
+    file = tarfile.TarInfo("f").tobuf(tarfile.USTAR_FORMAT)
+    digest = put(store, gzip.compress(said + file + b"\0" * 1024))
     with pytest.raises(BundleBad):
         unpack(store, digest, tmp_path)
 
