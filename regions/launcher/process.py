@@ -20,6 +20,7 @@ from regions.launcher import codec, layout
 from regions.launcher.child import Child, Ear
 from regions.launcher.exchange import Exchange, write_whole
 from regions.launcher.exits import exit_status
+from regions.launcher.expansion import expand_all
 from regions.launcher.gate import Place, stand_at_gate
 from regions.launcher.reading import read_record
 from regions.launcher.rules import BeginDrain, Cause, Leave, Stop, next_watch
@@ -89,8 +90,9 @@ class _Attendant:
         """Run the command to its end, whoever brings it about."""
         place = self._place
         folder = place.bundle_dir if self._grant.bundle is not None else None
+        command, environment = expand_all(place.settings.command, self._environment())
         try:
-            child = Child(place.settings.command, folder, self._environment())
+            child = Child(command, folder, environment)
         except (OSError, ValueError):
             return Ended(layout.EXITED, Cause.CANNOT_RUN, 127, None)
         while child.returncode() is None:
