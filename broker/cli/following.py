@@ -9,6 +9,7 @@ from collections.abc import Callable
 import click
 
 from broker.cli import exits, words
+from broker.cli.saying import harmless
 from broker.cli.session import Session
 from broker.cli.status import has_ended, rendered
 from broker.sdk.streams import Watch
@@ -66,7 +67,7 @@ def _tell_live(session: Session, watch: Watch) -> None:
             elif update.type not in _QUIET_LIVE:
                 console.print(Text(event_line(update)))
                 if update.next_action:
-                    live.update(Text(f"next: {update.next_action}"))
+                    live.update(Text(harmless(f"next: {update.next_action}")))
                 elif update.run_state:
                     live.update("waiting for news")
 
@@ -90,7 +91,7 @@ def event_line(event: event_pb2.Event) -> str:
     elif event.placement_end:
         state = f" [{words.enum_name(event, 'placement_end')}]"
     said = f": {event.message}" if event.message else ""
-    return f"{at:%H:%M:%S}  {what}{where}{state}{said}"
+    return harmless(f"{at:%H:%M:%S}  {what}{where}{state}{said}")
 
 
 def _end(session: Session, name: str) -> int:

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 import click
 
 from broker.cli import exits
+from broker.cli.saying import say
 from broker.cli.verbs import BROKER, wants_json
 from broker.sdk.errors import BrokerError, Busy, Conflict, TooLate, Unreachable
 
@@ -49,10 +50,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except Exception as error:  # The edge: a user is told, in a sentence.
         if os.environ.get("BROKER_DEBUG"):
             raise
-        click.echo(
+        say(
             f"broker: a fault of this program: {type(error).__name__}: {error}\n"
             "BROKER_DEBUG=1 shows where.",
-            err=True,
+            is_error=True,
         )
         return exits.FAULT
 
@@ -72,9 +73,9 @@ def _tell(error: BrokerError, given: Sequence[str]) -> None:
     if len(error.violations) > 1:
         click.echo("broker: some fields are not as they must be:", err=True)
         for violation in error.violations:
-            click.echo(f"  {violation.field}: {violation.message}", err=True)
+            say(f"  {violation.field}: {violation.message}", is_error=True)
     else:
-        click.echo(f"broker: {error.message}", err=True)
+        say(f"broker: {error.message}", is_error=True)
     hint = _NEXT.get(type(error))
     if hint is not None:
         click.echo(hint, err=True)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import click
 
+from broker.cli.saying import say
 from broker.sdk.errors import BrokerError, IntentError
 from broker.sdk.plain import Client
 from broker.sdk.settings import Settings, find
@@ -74,11 +75,11 @@ class Session:
 
     def say(self, text: str = "") -> None:
         """Write a line for people."""
-        click.echo(text)
+        say(text)
 
     def note(self, text: str) -> None:
         """Write a line that is not part of the answer."""
-        click.echo(text, err=True)
+        say(text, is_error=True)
 
     def show_json(self, value: "Message | dict[str, Any]", *, is_line: bool = False) -> None:
         """Write JSON for programs; ``is_line``: one of many, on a line of its own."""
@@ -102,7 +103,7 @@ def _tell_once() -> Any:
 
     def tell(error: BrokerError) -> None:
         if not said or time.monotonic() - said[-1] > 60:
-            click.echo(f"({error.message}; trying again)", err=True)
+            say(f"({error.message}; trying again)", is_error=True)
             said.append(time.monotonic())
 
     return tell
