@@ -100,6 +100,9 @@ def _verdict(epoch: Epoch, command: CloseEpoch) -> Verdict:
     if epoch.stop is not None and _was_revoked(epoch, epoch.stop):
         # Our own revocation, for whatever reason, loses nothing, even one that came too late.
         return Verdict(reason=epoch.stop.reason, message=epoch.stop.message, failure=None)
+    if epoch.stop is not None and loss_class(epoch.stop.reason) is None:
+        # It was leaving as planned; what else befell it on the way is no loss.
+        return Verdict(reason=epoch.stop.reason, message=epoch.stop.message, failure=None)
     if command.cause is not None:
         return _explained(command.cause, command.message)
     if epoch.stop is not None:

@@ -23,6 +23,7 @@ RULES = {
     rules.How.UNREACHABLE: CloseRule.UNREACHABLE,
 }
 
+LEFT_GATE = "LEFT_GATE"
 # What the end report of a listed process that never ran its command says.
 _GATE_CAUSES = {
     "gate_timeout": Reason.START_NOT_REPORTED,
@@ -105,7 +106,8 @@ def explain(seen: EpochSeen | None, placement: PlacementSeen | None) -> Explaine
     if placement is not None and placement.cause in _EXPLAINS:
         return Explained(cause=REASON_OF[placement.cause], message=placement.message[:SENTENCE_MAX])
     for end in seen.ends if seen is not None else ():
-        if end.cause in _GATE_CAUSES:
+        # One that ran its command hears of its peers' end too: what it says explains nothing.
+        if end.kind == LEFT_GATE and end.cause in _GATE_CAUSES:
             message = f"rank {end.rank}: {end.cause.replace('_', ' ')}"
             return Explained(cause=_GATE_CAUSES[end.cause], message=message)
     is_started = seen is not None and seen.owner is OwnerState.STARTED

@@ -64,6 +64,12 @@ def test_a_revocation_that_came_too_late_is_nobodys_loss() -> None:
     assert story.run.infrastructure_losses == 0
 
 
+def test_what_befalls_a_gang_that_leaves_as_planned_is_no_loss() -> None:
+    story = training(infrastructure_losses=0).saved(100).stopped(Reason.REGION_DRAINING)
+    story.closed(143, 143, rule=CloseRule.FENCE_HEARD, cause=Reason.NODE_PREEMPTED)
+    assert outcome(story) == (RunState.QUEUED, Reason.REGION_DRAINING)
+
+
 def test_a_preemption_needs_no_anchor_and_has_a_limit_of_its_own() -> None:
     story = training(infrastructure_losses=1, user_restarts=0).preempted()
     assert outcome(story) == (RunState.QUEUED, Reason.NODE_PREEMPTED)

@@ -131,6 +131,8 @@ def test_a_cluster_explains_an_end_or_leaves_it_to_the_exits(
 
 def test_a_listed_rank_that_left_its_gate_explains_the_end() -> None:
     story = Story().accepted().training()
+    termed = ended(story.run, 0, None, kind="STOPPED", cause="preempted")
+    assert explain(epoch_seen(story.run, ends=(termed,)), None).cause is None
     left = ended(story.run, 0, None, kind="LEFT_GATE", cause="bundle_bad")
     assert explain(epoch_seen(story.run, ends=(left,)), None).cause is Reason.BUNDLE_DAMAGED
 
