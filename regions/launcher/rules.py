@@ -9,7 +9,8 @@ gone). The one thing that can go stale, an absence, only ever leads to a create-
 Both sides of production call these very functions, and ``tests/model`` explores them state by
 state. A comment at each rule says what goes wrong without it; the model finds just that.
 Read ``next_step`` for a launcher, ``judge`` for a broker. Who is fresh at a gate is in
-``freshness``, what counts of a closed epoch in ``seals``, a restored backup's rules in ``restore``.
+``freshness``, a restored backup's rules in ``restore``. What counts of a closed epoch, and where a
+run resumes, are decided where the log is; a launcher never asks.
 """
 
 from __future__ import annotations
@@ -348,18 +349,6 @@ def _judge_started(evidence: Evidence, owner: Started, wish: Wish) -> Verdict:
     if is_given_up:
         return Closed(how=How.UNREACHABLE, is_owed=not fenced)
     return StillOpen(waiting_for)
-
-
-def is_start_overdue(
-    owner: Started, running: FrozenSet[str], started_for_s: float, bound_s: float
-) -> bool:
-    """Say whether a started gang must be fenced because a listed rank does not report (B6).
-
-    Rank 0 can die right after it created the owner, or a process can leave at its gate timeout in
-    the moment it is listed. The others would wait for it for ever, on hardware that costs money.
-    ``running`` are listed nonces that ever reported that they run; times in seconds.
-    """
-    return started_for_s >= bound_s and not running.issuperset(owner.nonces)
 
 
 def may_withdraw(grant: Reading[Grant], owner: Reading[Owner], is_closed: bool) -> bool:

@@ -53,6 +53,10 @@ WEAKENED = {
     "L2": (replace(_TWO, recreations=1), TWO_TRAIN),
     "L3": (_TWO, "a process that can hear begins to train after the fence"),
     "R1": (replace(_TWO, restores=1), TWO_COUNT),
+    "R2": (
+        replace(_TWO, restores=1, checkpoints=1),
+        "a restored broker seals anew what a grant had sealed",
+    ),
     "R1's margin": (replace(_TWO, restores=1), TWO_COUNT),
     "owners by number": (replace(_TWO, restores=1), TWO_COUNT),
 }

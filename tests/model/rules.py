@@ -162,8 +162,29 @@ def without_r1() -> Rules:
 
     def adopt(last_number: int, _top: int, own_seals: Iterable[Seal], *_: object) -> Adoption:
         return restore.Adopted(
-            open=(), closed=frozenset(), next_number=last_number + 1, seals=tuple(own_seals)
+            open=(),
+            over=(),
+            closed=frozenset(),
+            next_number=last_number + 1,
+            seals=tuple(own_seals),
         )
+
+    return replace(PRODUCTION, adopt=adopt)
+
+
+def without_r2() -> Rules:
+    """A restored broker adopts what it finds with its own seals, whatever the grants carry."""
+
+    def adopt(
+        last_number: int,
+        top: int,
+        own_seals: Iterable[Seal],
+        stores: tuple[StoreSeen, ...],
+        unseen: frozenset[str],
+    ) -> Adoption:
+        own = tuple(own_seals)
+        found = restore.adopt(last_number, top, own, stores, unseen)
+        return replace(found, seals=own) if isinstance(found, Adopted) else found
 
     return replace(PRODUCTION, adopt=adopt)
 

@@ -12,11 +12,14 @@ from pathlib import Path
 
 import pytest
 
+from broker.history.lineage import resumable
+from broker.model.run import CloseRule
 from regions import gatehouse
-from regions.launcher import layout, rules, seals
+from regions.launcher import layout, rules
 from regions.launcher.reading import Unreachable
 from regions.launcher.rules import Closed, How, TryRevoke, Wish, WriteFence, judge
 from regions.launcher.store import StoreUnreachable
+from tests.builders import Story
 from tests.contract.launcher.gangs import RUN, Gang, Site, exchange_of, grant_for, site_at, until
 
 pytestmark = pytest.mark.alone
@@ -74,7 +77,7 @@ def test_what_a_zombie_saves_after_the_seal_does_not_count_and_it_is_stopped_whe
 ) -> None:
     gang = running(site)
     known = site.save(EPOCH)
-    digest = "d" * 64
+    log = Story().accepted().training().saved(known)
     silent = replace(
         site.evidence(EPOCH),
         owner=Unreachable("cut"),
@@ -83,10 +86,12 @@ def test_what_a_zombie_saves_after_the_seal_does_not_count_and_it_is_stopped_whe
         go_on_by="replace_unreachable_after",
     )
     assert judge(silent, Wish.CLOSE) == Closed(how=How.UNREACHABLE, is_owed=True)
-    sealed = seals.seal(EPOCH, [(known, digest)], None)
-    assert site.save(EPOCH) > known
-    points = seals.resume_points([sealed], {}, frozenset())
-    assert points == (seals.ResumePoint(epoch=EPOCH, step=known, digest=digest),)
+    found = log.found(known)
+    log.closed(rule=CloseRule.UNREACHABLE)
+    newer = site.save(EPOCH)
+    assert newer > known
+    assert log.tell(replace(found, ref=replace(found.ref, step=newer))) == ()
+    assert [c.ref.step for c in resumable(log.run)] == [known]
     # The region answers again, and what is owed is paid.
     verdict = judge(site.evidence(EPOCH), Wish.CLOSE)
     assert isinstance(verdict, WriteFence)

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from regions.launcher import freshness, layout, rules, seals
+from regions.launcher import freshness, layout, rules
 from regions.launcher.codec import Unreadable
 from regions.launcher.freshness import GateWatch, Sighting
 from regions.launcher.reading import Absent, Unreachable
@@ -341,44 +341,3 @@ def test_a_count_is_fresh_once_it_was_seen_to_move_on_the_observers_clock() -> N
         102.0,
     ]
     assert freshness.watch_gates(fourth, [], 104.0) == GateWatch()
-
-
-def test_a_start_is_overdue_when_a_listed_rank_never_ran() -> None:
-    def overdue(running: frozenset[str], started_for_s: float) -> bool:
-        return rules.is_start_overdue(STARTED, running, started_for_s, bound_s=60.0)
-
-    assert not overdue(frozenset(), 59.9)
-    assert overdue(frozenset({A, GHOST}), 60.0)
-    assert not overdue(BOTH, 60.0)
-
-
-def test_what_was_known_complete_goes_before_what_a_scan_finds() -> None:
-    sealed = seals.seal(EPOCH, [(20, "x"), (10, "y")], [(20, "z"), (30, "w")])
-    assert sealed == layout.Seal(epoch=EPOCH, steps=((10, "y"), (20, "x"), (30, "w")))
-
-
-def epoch(number: int) -> layout.EpochId:
-    return layout.EpochId(number=number, nonce=f"{number:08x}")
-
-
-def test_a_rollback_is_not_undone_by_what_it_rolled_back() -> None:
-    keys = layout.RunKeys("run")
-    sealed = [
-        layout.Seal(epoch=epoch(1), steps=((10, "a"), (20, "b"), (30, "c"))),
-        layout.Seal(epoch=epoch(2), steps=((40, "d"),)),
-        layout.Seal(epoch=epoch(3), steps=()),
-    ]
-    lineage = {
-        epoch(1): None,
-        epoch(2): keys.checkpoint(epoch(1), 30),
-        epoch(3): keys.checkpoint(epoch(1), 20),
-    }
-    points = seals.resume_points(sealed, lineage, frozenset({(epoch(1), 10)}))
-    assert points == (seals.ResumePoint(epoch=epoch(1), step=20, digest="b"),)
-    before = seals.resume_points(sealed[:2], lineage, frozenset())
-    assert [(point.epoch.number, point.step) for point in before] == [
-        (2, 40),
-        (1, 30),
-        (1, 20),
-        (1, 10),
-    ]
