@@ -18,7 +18,7 @@ from broker.demo.story import REGIONS, Pace, tell
 
 FAILED, INTERRUPTED = 1, 130
 _STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-_NEXT = """
+NEXT = """
 To play with it yourself, in two terminals, after `. .venv/bin/activate` in each:
 
   brokerd                            three regions, kept in ~/.local/state/broker
@@ -58,7 +58,7 @@ def main(arguments: list[str]) -> int:
         sys.stderr.write(f"demo: something is left in {household.folder}\n")
         return status or FAILED
     if status == 0:
-        sys.stdout.write(_NEXT)
+        sys.stdout.write(NEXT)
     return status
 
 

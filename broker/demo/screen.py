@@ -56,7 +56,7 @@ class Screen:
             console=console,
             refresh_per_second=REDRAWS_PER_S,
             transient=True,
-            get_renderable=self._lower,
+            get_renderable=self.lower,
         )
 
     def __enter__(self) -> "Screen":
@@ -103,10 +103,8 @@ class Screen:
         """Take in what the lower part is to show."""
         self._sight = sight
 
-    def _line(self, text: Text) -> None:
-        self._console.print(text, soft_wrap=not self._console.is_terminal)
-
-    def _lower(self) -> RenderableType:
+    def lower(self) -> RenderableType:
+        """Draw the part that changes; always of the same height."""
         sight = self._sight
         table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
         for heading in ("region", "machines", "", "newest checkpoint"):
@@ -123,6 +121,9 @@ class Screen:
             *_standing(sight),
         ]
         return Padding(Group(*parts), (1, 0, 0, 0))
+
+    def _line(self, text: Text) -> None:
+        self._console.print(text, soft_wrap=not self._console.is_terminal)
 
 
 def curve(losses: Mapping[int, float], width: int = CURVE_WIDTH) -> str:
