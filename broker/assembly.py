@@ -5,6 +5,7 @@ that it runs in. Read ``assemble`` first.
 """
 
 import asyncio
+import logging
 from collections.abc import Iterable, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
@@ -30,7 +31,7 @@ from regions.launcher.store import DirectoryStore as LauncherStore
 from regions.local import config as worlds
 from regions.local.client import LocalCluster
 from regions.local.config import WorldConfig
-from regions.local.spawn import ensure_running, socket_of
+from regions.local.spawn import ClusterDidNotStartError, ensure_running, has_lived, socket_of
 from replicator.stores.directory import DirectoryStore
 from replicator.stores.port import ContentStore
 from replicator.transfers import Transfers
@@ -40,6 +41,8 @@ COPIES_AT_ONCE = 2
 MARK_S = 5.0  # a downtime is known to so many seconds
 DAY_S = 86_400.0
 METER_S = 2.0
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,13 +70,28 @@ class Fleet:
         }
 
     async def start(self, clusters: Mapping[Path, LocalCluster], lifeline: int | None) -> None:
-        """Make each store, and start each cluster that does not answer."""
-        for world in self.worlds.values():
-            LauncherStore.create(world.store)
+        """Make each new cluster's store, and start each cluster that does not answer.
+
+        One that was there before and does not start is an outage of its region, and the others go
+        on; its store is looked for and not made: an empty one in the place of a disk that is not
+        mounted would say that nothing was ever started in it. Raises ClusterDidNotStartError for
+        one that never was.
+        """
+        known = frozenset(directory for directory in self.worlds if has_lived(directory))
+        for directory in self.worlds.keys() - known:
+            LauncherStore.create(self.worlds[directory].store)
+
+        async def start_one(directory: Path, world: WorldConfig) -> None:
+            try:
+                await ensure_running(clusters[directory], directory, world, lifeline)
+            except ClusterDidNotStartError as error:
+                if directory not in known:
+                    raise
+                _log.error("going on without a cluster: %s", error)
+
         async with asyncio.TaskGroup() as group:
             for directory, world in self.worlds.items():
-                start = ensure_running(clusters[directory], directory, world, lifeline)
-                group.create_task(start)
+                group.create_task(start_one(directory, world))
 
 
 def open_fleet(config: Config, data: Path) -> Fleet:

@@ -42,6 +42,11 @@ def socket_of(directory: Path) -> Path:
     return Path(tempfile.gettempdir()) / f"cluster-{os.geteuid()}-{digest}" / "socket"
 
 
+def has_lived(directory: Path) -> bool:
+    """Whether the cluster of a directory was ever started."""
+    return (directory / STATE).is_dir()
+
+
 async def ensure_running(
     cluster: LocalCluster, directory: Path, config: WorldConfig, lifeline: int | None = None
 ) -> "subprocess.Popen[bytes] | None":
