@@ -109,8 +109,8 @@ class Household:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 self._brokerd.wait(STOP_S)
             self.kill()
-        if self._sweeper is None:
-            return True
+        if self._sweeper is None:  # interrupted before it was there
+            return self.folder == Path() or sweeper.sweep(self.folder)
         with contextlib.suppress(subprocess.TimeoutExpired):
             if self._sweeper.wait(SWEEP_S) == 0:
                 return True

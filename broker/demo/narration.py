@@ -16,6 +16,7 @@ from broker.v1.placement_pb2 import (
 
 TOLD_IN_FULL = 2
 STEPS_A_LINE = 50
+SETTLED_S = 0.8
 _CHECKPOINTS = (pb.EVENT_TYPE_CHECKPOINT_COMPLETED, pb.EVENT_TYPE_CHECKPOINT_COPIED)
 
 
@@ -51,15 +52,15 @@ class Narrator:
         self._homes: dict[int, str] = {}  # where each step's checkpoint was written
         self._copies: dict[int, list[str]] = {}  # and where copies of it came to stand
         self._places: dict[str, str] = {}  # the region of each placement
-        self._machines: dict[str, int] = {}
+        self._coming: dict[str, tuple[str, float]] = {}  # a placement's machines, and since when
         self._told_step = 0
 
-    def hear(self, event: Event) -> list[Told]:
-        """Return the lines for an event; most have none."""
+    def hear(self, event: Event, now_s: float) -> list[Told]:
+        """Return the lines for an event; most have none. ``now_s`` is the time it was heard."""
         if event.type in _CHECKPOINTS:
             return self._checkpoint(event)
         if event.type == pb.EVENT_TYPE_PLACEMENT_SEEN:
-            return [Told(text=event.message)] if self._is_new(event) else []
+            return self._sighting(event, now_s)
         words = _WORDS.get(event.type)
         if words is None:
             return []
@@ -69,6 +70,11 @@ class Narrator:
         if event.type == pb.EVENT_TYPE_PLACEMENT_STUCK and event.next_action:
             text += f"; {event.next_action}"
         return [Told(text=text, style=words[1])]
+
+    def settle(self, now_s: float) -> list[Told]:
+        """Return a line for each placement to which no more machines came for a moment."""
+        settled = [key for key, (_, at_s) in self._coming.items() if now_s - at_s >= SETTLED_S]
+        return [Told(text=self._coming.pop(key)[0]) for key in settled]
 
     def step(self, step: int, loss: float | None) -> list[Told]:
         """Return a line every so many steps, with the checkpoints that were not told singly."""
@@ -93,10 +99,14 @@ class Narrator:
         said = f"checkpoint of step {event.step} is complete in {self._homes[event.step]}"
         return [Told(text=f"{said}, and copied to {' and '.join(sorted(copies))}", style="cyan")]
 
-    def _is_new(self, event: Event) -> bool:
-        """Whether something came that a person would count: machines, or the last process."""
-        if event.placement_state == PLACEMENT_STATE_PROVISIONING:
-            before = self._machines.get(event.placement, 0)
-            here = self._machines[event.placement] = event.arrival.nodes_here
-            return before < here < event.arrival.nodes_wanted  # when all are here, gates follow
-        return event.placement_state in (PLACEMENT_STATE_QUEUED, PLACEMENT_STATE_AT_GATE)
+    def _sighting(self, event: Event, now_s: float) -> list[Told]:
+        """Keep how many machines came, to be told once no more do; tell other news at once."""
+        if event.placement_state != PLACEMENT_STATE_PROVISIONING:
+            self._coming.pop(event.placement, None)
+            is_news = event.placement_state in (PLACEMENT_STATE_QUEUED, PLACEMENT_STATE_AT_GATE)
+            return [Told(text=event.message)] if is_news else []
+        if 0 < event.arrival.nodes_here < event.arrival.nodes_wanted:
+            self._coming[event.placement] = (event.message, now_s)
+        else:
+            self._coming.pop(event.placement, None)  # none, or all: then the gate follows
+        return []

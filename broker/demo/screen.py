@@ -122,6 +122,10 @@ class Screen:
         ]
         return Padding(Group(*parts), (1, 0, 0, 0))
 
+    def still(self) -> None:
+        """Take the lower part away: nothing changes any more."""
+        self._live.stop()
+
     def _line(self, text: Text) -> None:
         self._console.print(text, soft_wrap=not self._console.is_terminal)
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from broker.demo import summary
 from broker.demo.chronicle import Chronicle, StoryError
 from broker.demo.household import Household
-from broker.demo.narration import Narrator
+from broker.demo.narration import Narrator, Told
 from broker.demo.screen import Screen, Sight, curve
 from broker.demo.testimony import newest_report
 from broker.sdk import AsyncClient, BrokerError, Watch, pack
@@ -80,8 +80,8 @@ class Story:
         screen = self.screen
         screen.head(
             "The capacity broker: a training run over three regions, from intent to result",
-            "Daemon, clusters, processes, training and checkpoints are real; the GPUs and their",
-            "prices are made up. About a minute; Ctrl-C ends it all and leaves nothing behind.",
+            "Daemon, clusters, processes, training and checkpoints are real; GPUs are counted,",
+            "not there. About a minute; Ctrl-C ends it all and leaves nothing behind.",
         )
         screen.title("Three regions on this machine, and a broker over them")
         await self._start_broker()
@@ -210,15 +210,14 @@ class Story:
         async for update in self.client.follow(Watch(self.run.name)):
             event = self.chronicle.take(update)
             if event is not None:
-                told = self.narrator.hear(event)
+                self._say(self.narrator.hear(event, time.monotonic()))
             else:
-                told = self.narrator.step(self.chronicle.step, self.chronicle.last_loss)
-            for line in told:
-                self.screen.say(line.text, style=line.style)
+                self._say(self.narrator.step(self.chronicle.step, self.chronicle.last_loss))
 
     async def _look(self) -> None:
         """Keep the lower part of the screen as things are."""
         while True:
+            self._say(self.narrator.settle(time.monotonic()))
             chronicle, note = self.chronicle, ""
             step, losses = chronicle.step, chronicle.losses
             if self.household.pid:
@@ -239,6 +238,10 @@ class Story:
                 )
             )
             await asyncio.sleep(LOOK_S)
+
+    def _say(self, lines: Sequence[Told]) -> None:
+        for line in lines:
+            self.screen.say(line.text, style=line.style)
 
     def _gang_says(self) -> tuple[int, float]:
         """Return step and loss by what the gang wrote into its region's store."""
@@ -264,16 +267,19 @@ async def tell(household: Household, screen: Screen, pace: Pace) -> run_pb2.Run:
 async def _sum_up(story: Story, run: run_pb2.Run) -> None:
     screen, losses = story.screen, story.chronicle.losses
     timeline = await story.client.runs.timeline(run.name)
-    by_phase = summary.cost_by_phase(timeline.placements)
+    placements = sorted(timeline.placements, key=lambda p: p.create_time.ToNanoseconds())
     useful_s = timeline.time_to_useful_work.ToTimedelta().total_seconds()
-    parts = ", ".join(f"{phase} ${cost:.3f}" for phase, cost in by_phase.items())
+    by_phase = summary.cost_by_phase(placements)
+    parts = "".join(f"  {phase:<19}${cost:.3f}\n" for phase, cost in by_phase.items())
+    first, last = losses[min(losses)], losses[max(losses)]
+    screen.still()
     screen.title("What it took")
-    screen.show(summary.chart(timeline.placements, screen.width - 4))
-    screen.show(summary.table(timeline.placements))
+    screen.show(summary.chart(placements, screen.width - 4))
+    screen.show(summary.table(placements))
     screen.show(
         f"time to useful work  {useful_s:.1f} s from submit to the first step\n"
-        f"cost                 ${summary.dollars(timeline.cost):.3f}: {parts}\n"
-        f"loss                 {losses[min(losses)]:.2f} {curve(losses)} {losses[max(losses)]:.2f}"
+        f"cost                 ${summary.dollars(timeline.cost):.3f}, and of that\n{parts}"
+        f"loss                 {first:.2f} {curve(losses, 40)} {last:.2f}"
     )
 
 

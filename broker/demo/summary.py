@@ -5,6 +5,7 @@ The rule: pure drawing of what the broker's timeline says. Read ``chart`` first.
 
 from collections.abc import Sequence
 from datetime import timedelta
+from typing import Literal
 
 from google.protobuf.duration_pb2 import Duration
 from google.type.money_pb2 import Money
@@ -48,9 +49,10 @@ def chart(placements: Sequence[PlacementSpending], width: int) -> Text:
 
 def table(placements: Sequence[PlacementSpending]) -> Table:
     """Tell each placement's time by phase, and what each phase cost."""
-    found = Table(box=None, padding=(0, 3, 0, 0), header_style="dim")
-    for heading in ("region", "ended", "waiting", "coming", "at the gate", "training", "cost"):
-        found.add_column(heading, justify="left" if heading in ("region", "ended") else "right")
+    found = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
+    for heading in ("region", "ended", "waiting", "coming", "gate", "training", "cost"):
+        side: Literal["left", "right"] = "left" if heading in ("region", "ended") else "right"
+        found.add_column(heading, justify=side, no_wrap=True)
     for placement in placements:
         end = PlacementEnd.Name(placement.end).removeprefix("PLACEMENT_END_").lower()
         times = (f"{_seconds(part):.1f} s" for part in _parts(placement.phases))

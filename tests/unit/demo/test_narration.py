@@ -7,13 +7,14 @@ from broker.v1 import event_pb2 as pb
 from broker.v1 import placement_pb2
 from broker.v1.offer_pb2 import Place
 
+PROVISIONING = placement_pb2.PLACEMENT_STATE_PROVISIONING
 LEG = "teams/t/runs/r/placements/p"
 
 
 def test_a_checkpoint_is_told_once_all_copies_stand_and_only_the_first_two_are() -> None:
     narrator = Narrator(regions=3)
     told = [
-        narrator.hear(event)
+        narrator.hear(event, 0.0)
         for step in (20, 40, 60)
         for event in (completed(step, "a"), copied(step, "c"), copied(step, "b"))
     ]
@@ -26,20 +27,30 @@ def test_later_checkpoints_are_counted_beside_the_steps() -> None:
     assert narrator.step(49, 3.0) == []
     assert narrator.step(51, 2.5) == [Told(text="step 51, loss 2.50", style="dim")]
     for event in (completed(20, "a"), copied(20, "b"), completed(40, "a"), completed(60, "a")):
-        narrator.hear(event)
+        narrator.hear(event, 0.0)
     assert narrator.step(99, 2.4) == []
     assert narrator.step(100, None) == []
     (told,) = narrator.step(104, 2.25)
     assert told.text == "step 104, loss 2.25; 3 checkpoints, step 20 is in every region"
 
 
-def test_machines_are_told_as_they_come_and_the_whole_gang_at_the_end() -> None:
+def test_machines_are_told_once_no_more_of_them_come() -> None:
     narrator = Narrator(regions=3)
-    provisioning = placement_pb2.PLACEMENT_STATE_PROVISIONING
-    seen = [seen_at(provisioning, here) for here in (0, 3, 3, 5, 8)]
-    seen.append(seen_at(placement_pb2.PLACEMENT_STATE_AT_GATE, 8))
-    told = [line.text for event in seen for line in narrator.hear(event)]
-    assert told == ["3 machines", "5 machines", "8 machines"]
+    told = []
+    for at_s, here in ((0.0, 0), (0.1, 3), (0.7, 4), (1.3, 5)):
+        told += narrator.hear(seen_at(PROVISIONING, here), at_s)
+        told += narrator.settle(at_s + 0.5)
+    assert told == []
+    assert narrator.settle(2.2) == [Told(text="5 machines")]
+    assert narrator.settle(3.2) == []
+
+
+def test_the_whole_gang_is_told_at_once_and_its_machines_no_more() -> None:
+    narrator = Narrator(regions=3)
+    narrator.hear(seen_at(PROVISIONING, 7), 0.0)
+    at_gate = seen_at(placement_pb2.PLACEMENT_STATE_AT_GATE, 8)
+    assert narrator.hear(at_gate, 0.1) == [Told(text="8 machines")]
+    assert narrator.settle(5.0) == []
 
 
 def test_a_withdrawal_names_the_region_of_its_leg_and_a_stuck_wait_what_is_next() -> None:
@@ -53,7 +64,7 @@ def test_a_withdrawal_names_the_region_of_its_leg_and_a_stuck_wait_what_is_next(
     withdrawn = pb.Event(
         type=pb.EVENT_TYPE_WITHDRAWAL_ORDERED, placement=LEG, message="b was first"
     )
-    told = [line.text for event in (added, stuck, withdrawn) for line in narrator.hear(event)]
+    told = [line.text for event in (added, stuck, withdrawn) for line in narrator.hear(event, 0.0)]
     assert told == [
         "a leg: 8 GPUs",
         "judged stuck: five came; move",
