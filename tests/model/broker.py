@@ -19,6 +19,7 @@ from tests.model.logbook import (
     carried,
     closed,
     key,
+    leg_of,
     opened,
     run_of,
     site_of,
@@ -57,9 +58,8 @@ def _grants(turn: Turn) -> Iterator[Move]:
     for placement, region in enumerate(turn.bounds.regions[: 1 if is_mirrored else None]):
         if region == world.cut:
             continue
-        done = opened(
-            turn.rules.decide, world.log, placement, region, nonce, world.saved, is_joining
-        )
+        leg = leg_of(placement, region, nonce)
+        done = opened(turn.rules.decide, world.log, leg, world.saved, is_joining)
         if done is not None:
             log, event = done
             label = f"epoch {event.epoch.name} opens at p{placement}, from {event.resume}"
@@ -83,7 +83,7 @@ def _judge(turn: Turn, epoch: EpochId, placement: int) -> Iterator[Move]:
             over = world.closed | {(epoch, how is not How.UNREACHABLE)}
             owner = turn.owners.get(slot)
             started = owner if isinstance(owner, Started) else None
-            for log in closed(turn.rules.decide, world.log, last.id, how, started, world.saved):
+            for log in closed(turn.rules.decide, world.log, how, started, world.saved):
                 yield (
                     f"the broker logs: epoch {epoch.name} is closed ({how.value})",
                     world._replace(log=log, closed=over),

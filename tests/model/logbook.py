@@ -7,6 +7,7 @@ production's doing. Read ``tell`` first.
 """
 
 from collections.abc import Callable, Iterator
+from functools import cache
 from typing import NamedTuple
 
 from broker.history.commands import (
@@ -59,6 +60,17 @@ class Granted(NamedTuple):
     seals: tuple[Seal, ...]
 
 
+class Leg(NamedTuple):
+    """Where a grant may go: a placement, its region, and the nonce that the grant would have."""
+
+    placement: int
+    region: str
+    nonce: str
+
+
+leg_of = cache(Leg)
+
+
 @by_identity
 def run_of(log: Log) -> Run:
     """Return the run as the log tells it."""
@@ -101,14 +113,15 @@ def _evolved(run: Run, batch: Batch) -> Run:
 
 @by_identity
 def opened(
-    decide: Decide, log: Log, placement: int, region: str, nonce: str, saved: Saved, unseen: bool
+    decide: Decide, log: Log, leg: Leg, saved: Saved, is_joining: bool
 ) -> tuple[Log, Granted] | None:
     """Return what the log says of a grant to a placement, None when it is refused.
 
     Whatever stands in the stores is told again just before, also of epochs that are closed, and
-    all that counts is copied to where the start will be.
+    all that counts is copied to where the start will be. ``is_joining``: a restored broker has not
+    read that region yet.
     """
-    run = run_of(log)
+    run, (placement, region, nonce) = run_of(log), leg
     try:
         run, looked = tell(decide, run, *_described(run, saved))
         run, added = tell(
@@ -127,7 +140,7 @@ def opened(
             decide,
             run,
             GrantPlacement(placement=f"p{placement}", nonce=nonce),
-            unseen=frozenset({region}) if unseen else frozenset(),
+            unseen=frozenset({region}) if is_joining else frozenset(),
         )
     except Refused:
         return None
@@ -151,7 +164,7 @@ def opened(
 
 @by_identity
 def closed(
-    decide: Decide, log: Log, epoch: EpochId, how: How, owner: Started | None, saved: Saved
+    decide: Decide, log: Log, how: How, owner: Started | None, saved: Saved
 ) -> tuple[Log, ...]:
     """Return the ways in which the log may say that the open epoch is closed.
 
@@ -159,6 +172,10 @@ def closed(
     what it saved. The start is a transaction of its own, so that a backup may hold just it.
     """
     run = run_of(log)
+    last = run.open_epoch
+    if last is None:
+        return ()
+    epoch = last.id
     complete = tuple(one for one in _described(run, saved) if one.ref.epoch == epoch)
     ranks = () if owner is None else range(len(owner.nonces))
     ends = tuple(RankEnd(rank=rank, exit_code=None, cause="seen gone") for rank in ranks)
