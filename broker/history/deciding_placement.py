@@ -269,6 +269,11 @@ def _end(
     epoch = run.open_epoch
     if epoch is not None and epoch.placement == placement.id:
         raise Refused(Reason.ILLEGAL_IN_STATE, "it holds the open epoch: that is closed first")
+    region = placement.site.region
+    if region in context.unseen_regions:
+        # It may hold a start that came after the backup, which is adopted first (R1).
+        message = f"{region} has not been seen whole since the log was restored"
+        raise Refused(Reason.NOT_SEEN_SINCE_RESTORE, message)
     ended = placement_ended(
         placement,
         context,

@@ -24,6 +24,7 @@ from broker.model.moment import Moment
 from broker.model.reasons import Reason
 from broker.model.run import Placement, Run
 from broker.model.states import PlacementEnd
+from broker.store.streams import BROKER_STREAM
 from regions.cluster import (
     Action,
     Cause,
@@ -102,7 +103,8 @@ class Converger:
         self._roster.refresh()
         here = self._roster.on_cluster(self._outpost.cluster)
         changed = self.changes.take() | self._pending
-        if self._is_first or f"clusters/{self._outpost.cluster}" in changed:
+        # A survey, too, lets be done what was refused until then.
+        if self._is_first or changed & {f"clusters/{self._outpost.cluster}", BROKER_STREAM}:
             changed |= here
         self._is_first = False
         self._pending = set()

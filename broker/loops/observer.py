@@ -13,6 +13,7 @@ from broker.loops.outposts import Outpost
 from broker.loops.reporting import reports
 from broker.loops.roster import Roster
 from broker.loops.sight import Sight
+from broker.store.streams import BROKER_STREAM
 from regions.cluster import ClusterObservation, ClusterUnreachableError
 
 LOOK_WITHIN_S = 20.0  # the port has a deadline of its own; this one is for a port that hangs
@@ -44,7 +45,10 @@ class Observer:
         # What the log changed meanwhile is looked through too: it may explain what was seen.
         self._roster.refresh()
         here = self._roster.on_cluster(self._outpost.cluster)
-        names = (here & self.changes.take()) | (here & self._changed(look))
+        news = self.changes.take()
+        # After a survey all is told again: the end of a placement was refused until then.
+        news = here if BROKER_STREAM in news else news
+        names = (here & news) | (here & self._changed(look))
         with putting_back(self.changes, names):
             self._take_in(look, names)
             failed = await self._desk.for_each(sorted(names), self._tell)

@@ -251,6 +251,21 @@ def test_a_restored_broker_grants_nothing_before_it_has_seen_every_region() -> N
     assert caught.value.reason is Reason.NOT_SEEN_SINCE_RESTORE
 
 
+def test_a_restored_broker_ends_no_placement_in_a_region_that_it_has_not_seen() -> None:
+    story = Story().accepted().placed()
+    end = EndPlacement(
+        placement=story.placement("alpha").id,
+        end=PlacementEnd.LOST,
+        reason=Reason.NODE_LOST,
+        message="It is not there",
+    )
+    with pytest.raises(Refused) as caught:
+        story.tell(end, unseen_regions=frozenset({"alpha"}))
+    assert caught.value.reason is Reason.NOT_SEEN_SINCE_RESTORE
+    story.tell(end, unseen_regions=frozenset({"gamma"}))
+    assert not story.placement("alpha").is_live
+
+
 @pytest.mark.parametrize(
     ("caps", "reason"),
     [
