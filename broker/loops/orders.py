@@ -20,6 +20,8 @@ from regions.cluster import (
     Withdraw,
 )
 
+SEALS_MAX = 1000  # a record has a length; regions.launcher.codec refuses what is above
+SEALED_STEPS_MAX = 8_000
 REASON_MAX = 200  # characters of a sentence that travels in a control record
 PRIORITY_SPAN = 1_000_000  # a waiting gang is below every granted one, whatever its user asked
 
@@ -71,16 +73,27 @@ def grant(run: Run, epoch: Epoch, incarnation: int) -> Grant:
         world_size=run.placements[epoch.placement].site.nodes,
         resume_path=None if epoch.resume_from is None else path(run, epoch.resume_from),
         bundle_digest=run.intent.workload.bundle_digest,
-        seals=tuple(
-            seal(run, former)
-            for former in run.epochs
-            if not former.is_open and former.started_s is not None
-        ),
+        seals=_seals(run),
     )
 
 
-def seal(run: Run, epoch: Epoch) -> SealRecord:
-    """Return what counts of a closed epoch."""
+def _seals(run: Run) -> tuple[SealRecord, ...]:
+    """Return what counts of the closed epochs, the newest of it, as much as a grant can carry.
+
+    A grant that is longer is one that no launcher reads: its gang would stand at the gate in vain,
+    and every later one too. What is left out is in the log alone.
+    """
+    closed = [e for e in run.epochs if not e.is_open and e.started_s is not None]
+    left, carried = SEALED_STEPS_MAX, []
+    for epoch in reversed(closed[-SEALS_MAX:]):
+        record = _seal(run, epoch, left)
+        left -= len(record.checkpoints)
+        carried.append(record)
+    return tuple(reversed(carried))
+
+
+def _seal(run: Run, epoch: Epoch, most: int) -> SealRecord:
+    """Return what counts of a closed epoch, of its steps the newest ``most``."""
     counting = sorted(
         (c.ref.step, c.ref.digest)
         for c in run.checkpoints
@@ -89,7 +102,7 @@ def seal(run: Run, epoch: Epoch) -> SealRecord:
     return SealRecord(
         number=epoch.id.number,
         nonce=epoch.id.nonce,
-        checkpoints=tuple(counting),
+        checkpoints=tuple(counting[max(0, len(counting) - most) :]),
     )
 
 

@@ -1,0 +1,53 @@
+"""What is ordered of a cluster for a run, however long its life was."""
+
+from dataclasses import replace
+from pathlib import Path
+
+from broker.loops import orders
+from broker.model.checkpoint import CheckpointRef, EpochId
+from broker.model.run import Epoch
+from regions.cluster import Outcome
+from regions.launcher import codec, layout
+from regions.launcher.reading import read_record
+from regions.launcher.store import DirectoryStore
+from regions.local import wire
+from regions.local.orders import Orders
+from tests.builders import Story, make_checkpoint
+
+EPOCHS, STEPS = 1_200, 12_000
+
+
+async def silent(_: wire.Request) -> wire.Reply:
+    raise AssertionError("a grant is a matter of the store alone")
+
+
+def of_number(epoch: Epoch, number: int) -> Epoch:
+    return replace(epoch, id=EpochId(number=number, nonce=f"{number:012x}"))
+
+
+async def test_the_grant_of_a_long_life_can_be_read_and_carries_the_newest(tmp_path: Path) -> None:
+    story = Story().accepted().training().saved(10, "beta").preempted()
+    (former,) = story.run.epochs
+    story.placed("beta").prepared("beta").at_gate("beta").granted("beta")
+    opened = of_number(story.epoch, EPOCHS + 1)
+    closed = tuple(of_number(former, number) for number in range(1, EPOCHS + 1))
+    saved = tuple(
+        replace(
+            make_checkpoint(step),
+            ref=CheckpointRef(epoch=closed[-1].id, step=step, digest=f"{step:064x}"),
+            is_sealed=True,
+        )
+        for step in range(STEPS)
+    )
+    run = replace(story.run, epochs=(*closed, opened), checkpoints=saved)
+    store = DirectoryStore.create(str(tmp_path))
+    order = orders.grant(run, opened, incarnation=1)
+    assert await Orders(silent, store, store_s=30.0).carry_out(order) == Outcome(is_done=True)
+    key = layout.RunKeys(run.uid).grant(opened.placement)
+    grant = read_record(store, key, codec.read_grant)
+    assert isinstance(grant, layout.Grant)
+    assert [seal.epoch.number for seal in grant.seals] == list(range(201, EPOCHS + 1))
+    assert grant.seals[-1].steps == tuple(
+        (step, f"{step:064x}") for step in range(STEPS - 8_000, STEPS)
+    )
+    assert grant.seals[0].steps == ()
