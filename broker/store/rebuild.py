@@ -16,21 +16,28 @@ from typing import Any
 
 import sqlite_utils
 
-from broker.history.codec import decode_run
+from broker.history.codec import UndecodableError, decode_run
 from broker.history.events import Recorded
 from broker.history.refusals import HistoryError
 from broker.history.regional import TeamState
 from broker.model.run import Run
 from broker.store import log, views
-from broker.store.errors import LogDamagedError
+from broker.store.errors import LogDamagedError, LogIncompatibleError, LogUnwritableError
 from broker.store.lock import hold
 from broker.store.picture import State, is_settled
+from broker.store.release import is_ours, sign
 from broker.store.schema import VIEW_KEYS, create_views, drop_views, open_database
 from broker.store.standing import DAY_S, DAYS_KEPT, day_of, gate_ms_of
 from broker.store.streams import fold
 
 DIFFERENCES_MAX = 100  # more say nothing more
 Row = tuple[Any, ...]  # of any table; keys are text and whole numbers
+SENTENCE_MAX = 300  # of one difference, which may be of two whole runs
+_LOST = (
+    "select s.stream from snapshots s where s.stream_version >"
+    " (select coalesce(max(e.stream_version), 0) from events e where e.stream = s.stream)"
+)
+_REASON = 4  # its column in ``runs``: a word as well
 _BY_STREAM = "from events e order by e.stream, e.stream_version"
 
 
@@ -44,14 +51,41 @@ def rebuild(path: Path) -> int:
     try:
         database = open_database(path)
         try:
-            with database.atomic():
-                drop_views(database)
-                create_views(database)
-                count = _fold_all(database, database, None)
+            return _remake(database)
         finally:
             database.close()
     finally:
         lock.release()
+
+
+def take_over(database: sqlite_utils.Database) -> None:
+    """Make the views anew if other code made them, so that this one meets only its own words.
+
+    Raises LogDamagedError when the events do not hold together, or end before the views do,
+    LogIncompatibleError for events of a newer release, LogUnwritableError when the disk refuses.
+    """
+    if is_ours(database):
+        return
+    try:
+        lost = database.conn.execute(_LOST).fetchone()
+        if lost is not None:
+            raise LogDamagedError(f"{lost[0]} lacks its last events; restore a backup")
+        _remake(database)
+    except UndecodableError as error:
+        raise LogIncompatibleError(
+            f"the log holds what this brokerd does not understand ({error}); it was written by a"
+            " newer one, or is damaged"
+        ) from error
+    except sqlite3.OperationalError as error:
+        raise LogUnwritableError(f"the views cannot be made anew: {error}") from error
+
+
+def _remake(database: sqlite_utils.Database) -> int:
+    with database.atomic():
+        drop_views(database)
+        create_views(database)
+        count = _fold_all(database, database, None)
+        sign(database)
     return count
 
 
@@ -59,6 +93,7 @@ def prove(path: Path) -> tuple[str, ...]:
     """Return a sentence for each difference between the views and what the events make of them.
 
     At most 100 of them; empty is the proof. Reads one state of the log, also while it is in use.
+    Of snapshots that other code made only the versions are compared: its words may be others.
     """
     database = open_database(path, is_read_only=True)
     # No name: a database of its own on the disk that goes with its connection.
@@ -69,7 +104,7 @@ def prove(path: Path) -> tuple[str, ...]:
         expected.conn.execute("begin")
         _fold_all(database, expected, partial(_kept_version, database))
         differences = _differences(database, expected)
-        return tuple(islice(differences, DIFFERENCES_MAX))
+        return tuple(one[:SENTENCE_MAX] for one in islice(differences, DIFFERENCES_MAX))
     except (LogDamagedError, HistoryError, sqlite3.DatabaseError) as error:
         return (f"the proof ended early: {error}",)
     finally:
@@ -160,20 +195,25 @@ def _kept_version(database: sqlite_utils.Database, stream: str) -> int:
 
 
 def _differences(is_there: sqlite_utils.Database, made: sqlite_utils.Database) -> Iterator[str]:
-    since_day = _last_day(is_there) - DAYS_KEPT + 1
+    since_day, has_words = _last_day(is_there) - DAYS_KEPT + 1, is_ours(is_there)
     for table, columns in VIEW_KEYS.items():
-        yield from _compare(
-            table, columns, _rows(is_there, table, since_day), _rows(made, table, since_day)
+        left, right = (
+            _rows(database, table, since_day, has_words=has_words) for database in (is_there, made)
         )
+        yield from _compare(table, columns, left, right)
 
 
-def _rows(database: sqlite_utils.Database, table: str, since_day: int) -> Iterator[Row]:
+def _rows(
+    database: sqlite_utils.Database, table: str, since_day: int, *, has_words: bool
+) -> Iterator[Row]:
     key = ", ".join(str(number + 1) for number in range(VIEW_KEYS[table]))
     for row in database.conn.execute(f"select * from {table} order by {key}"):  # noqa: S608
         match table:
             case "snapshots":
                 # Compared by what it says: its bytes may be those of an older release.
-                yield (row[0], row[1], decode_run(row[2]))
+                yield (row[0], row[1], decode_run(row[2]) if has_words else None)
+            case "runs" if not has_words:
+                yield tuple(value for at, value in enumerate(row) if at != _REASON)
             case "gate_time" if row[1] < since_day:
                 continue  # retention may have removed it
             case _:

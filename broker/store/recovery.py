@@ -26,6 +26,7 @@ from broker.store import log, standing, views
 from broker.store.batch import Committer
 from broker.store.errors import LogDamagedError, LogIncompatibleError
 from broker.store.picture import Picture, State
+from broker.store.rebuild import take_over
 from broker.store.schema import open_database, read_meta
 from broker.store.standing import Holding
 from broker.store.streams import fold
@@ -69,8 +70,10 @@ def recover(
     """Return the state that a log holds, and the one who may change it.
 
     ``load`` reads a settled run for whoever asks the picture; ``regions`` are those the broker is
-    told of. Raises LogDamagedError.
+    told of. Views that another release made are made anew first. Raises LogDamagedError,
+    LogIncompatibleError or LogUnwritableError.
     """
+    take_over(writes)
     picture = Picture(load)
     snapshots = load_picture(writes, picture, clock.now())
     committer = Committer(

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 
 import pytest
 
 from broker.history.codec import encode_run
+from broker.store import release
+from broker.store.errors import LogDamagedError
 from broker.store.rebuild import prove, rebuild
-from broker.store.schema import VIEW_KEYS, open_database
+from broker.store.schema import VIEW_KEYS, open_database, write_meta
 from broker.store.views import read_snapshot
 from tests.fakes.readings import HandReadings
 from tests.unit.store.ledgers import all_of, opened
@@ -81,3 +84,43 @@ async def test_a_log_without_its_views_is_made_whole(tmp_path: Path) -> None:
     rebuild(path)
     async with opened(path, readings) as ledger:
         assert await all_of(ledger) == before
+
+
+async def made_by_other_code(path: Path) -> str:
+    """Tell a story, and leave one snapshot as another release might have worded it."""
+    await tell_long(path)
+    database = open_database(path)
+    (name,) = database.execute("select stream from snapshots limit 1").fetchone()
+    run = read_snapshot(database, name)
+    assert run is not None
+    other = replace(run, why=replace(run.why, message="in other words"))
+    database.execute("update snapshots set body = ? where stream = ?", [encode_run(other), name])
+    write_meta(database, release.KEY, "another release")
+    database.close()
+    return str(name)
+
+
+async def test_what_another_release_said_is_said_anew(tmp_path: Path) -> None:
+    path = tmp_path / "broker.db"
+    name = await made_by_other_code(path)
+    assert prove(path) == ()  # it is told apart from a lie
+    async with opened(path, HandReadings()) as ledger:
+        run = ledger.run(name)
+        assert run is not None
+        assert run.why.message != "in other words"
+    database = open_database(path)
+    assert release.is_ours(database)
+    database.close()
+    assert prove(path) == ()
+
+
+async def test_events_that_are_lost_are_missed_by_another_release_too(tmp_path: Path) -> None:
+    path = tmp_path / "broker.db"
+    name = await made_by_other_code(path)
+    database = open_database(path)
+    last = "select max(position) from events where stream = ?"
+    database.execute(f"delete from events where position = ({last})", [name])
+    database.close()
+    with pytest.raises(LogDamagedError, match="lacks its last events"):
+        async with opened(path, HandReadings()):
+            pass
