@@ -50,7 +50,9 @@ def _region(region: region_pb2.Region, now_s: float) -> tuple[str, ...]:
 def _troubles(region: region_pb2.Region, now_s: float) -> list[str]:
     found = [region.message] if region.message else []
     for cluster in region.clusters:
-        if not cluster.reachable:
+        if cluster.not_configured:
+            found.append(f"{cluster.cluster} is not configured any more, and runs are left there")
+        elif not cluster.reachable:
             since = (
                 f" for {words.span(now_s - words.wall_s(cluster.silent_time))}"
                 if cluster.HasField("silent_time")

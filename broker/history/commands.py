@@ -147,7 +147,10 @@ class MarkPrepared:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReportPlacement:
-    """What the cluster says of a placement."""
+    """What the cluster says of a placement.
+
+    ``next_action`` is what follows when it says just that for ``patience_s`` seconds.
+    """
 
     placement: str
     state: PlacementState
@@ -155,6 +158,8 @@ class ReportPlacement:
     message: str
     arrival: Arrival
     cluster_uid: str
+    next_action: str = ""
+    patience_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -196,10 +201,11 @@ class GrantPlacement:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordStart:
-    """The owner record says STARTED."""
+    """The owner record says STARTED. ``report_within_s``: how long its ranks have to report."""
 
     epoch: EpochId
     nonces: tuple[str, ...]
+    report_within_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -289,6 +295,18 @@ class StopEpoch:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ReplaceEpoch:
+    """Stop the open epoch, and go on without its region while that cannot be reached.
+
+    A person's word: ``by`` is who says so, ``message`` why.
+    """
+
+    epoch: EpochId
+    by: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CloseEpoch:
     """The protocol's rules say that the epoch is closed.
 
@@ -367,6 +385,7 @@ RunCommand = (
     | RequestDrain
     | RecordDrainAck
     | StopEpoch
+    | ReplaceEpoch
     | CloseEpoch
     | PayDebt
     | WarnRun

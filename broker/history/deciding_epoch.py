@@ -14,6 +14,7 @@ from broker.history.commands import (
     RecordProgress,
     RecordRunning,
     RecordStart,
+    ReplaceEpoch,
     RequestDrain,
     StopEpoch,
 )
@@ -28,6 +29,7 @@ from broker.history.events import (
     GangRunning,
     PlacementPrepared,
     Progressed,
+    ReplacementOrdered,
     RunEvent,
     Warned,
 )
@@ -45,6 +47,7 @@ EpochCommand = (
     | RequestDrain
     | RecordDrainAck
     | StopEpoch
+    | ReplaceEpoch
     | CloseEpoch
     | PayDebt
 )
@@ -56,7 +59,7 @@ def decide_epoch(run: Run, command: EpochCommand, context: Context) -> tuple[Run
         case RecordProgress():
             return _progress(run, command, context)
         case RecordStart():
-            return _start(run, command)
+            return _start(run, command, context)
         case RecordRunning():
             epoch = _started(run, command.epoch)
             is_news = epoch is not None and epoch.running_s is None
@@ -72,6 +75,8 @@ def decide_epoch(run: Run, command: EpochCommand, context: Context) -> tuple[Run
             return (DrainAcknowledged(epoch=epoch.id, step=step),)
         case StopEpoch():
             return _stop(run, command, context)
+        case ReplaceEpoch():
+            return _replace(run, command)
         case CloseEpoch():
             return decide_close(run, command, context)
         case PayDebt():
@@ -89,7 +94,7 @@ def _started(run: Run, epoch_id: EpochId) -> Epoch | None:
     return epoch
 
 
-def _start(run: Run, command: RecordStart) -> tuple[RunEvent, ...]:
+def _start(run: Run, command: RecordStart, context: Context) -> tuple[RunEvent, ...]:
     epoch = run.open_epoch
     if epoch is None or epoch.id != command.epoch or epoch.started_s is not None:
         return ()
@@ -100,7 +105,12 @@ def _start(run: Run, command: RecordStart) -> tuple[RunEvent, ...]:
             "nonces",
             Code.INVALID_ARGUMENT,
         )
-    started = EpochStarted(epoch=epoch.id, nonces=command.nonces)
+    within_s = command.report_within_s
+    started = EpochStarted(
+        epoch=epoch.id,
+        nonces=command.nonces,
+        report_by_s=None if within_s is None else context.now.elapsed_s + within_s,
+    )
     events: tuple[RunEvent, ...] = (started,)
     if run.placements[epoch.placement].state is PlacementState.PREPARING:
         events = (PlacementPrepared(placement=epoch.placement), started)
@@ -155,3 +165,29 @@ def _stop(run: Run, command: StopEpoch, context: Context) -> tuple[RunEvent, ...
         f"within {drain.deadline_s - drain.ordered_s:.0f} s"
     )
     return (Warned(reason=Reason.DRAIN_UNACKNOWLEDGED, message=message), *stop)
+
+
+def _replace(run: Run, command: ReplaceEpoch) -> tuple[RunEvent, ...]:
+    """Write a person's word down, and stop the gang if it can be reached.
+
+    Whether its region answers is asked when the epoch is judged: the word closes nothing.
+    """
+    epoch = run.open_epoch
+    if epoch is None or epoch.id != command.epoch:
+        raise Refused(
+            Reason.ILLEGAL_IN_STATE,
+            f"the run has no open epoch {command.epoch.number}",
+            "epoch",
+        )
+    if not command.by or not command.message:
+        raise Refused(
+            Reason.INVALID_FIELD,
+            "say who goes on without a gang, and why",
+            "message",
+            Code.INVALID_ARGUMENT,
+        )
+    if epoch.go_on_by:
+        return ()
+    ordered = ReplacementOrdered(epoch=epoch.id, by=command.by, message=command.message)
+    said = f"said by {command.by}: {command.message}"
+    return (ordered, *stop_order(run, Reason.REPLACED_UNREACHABLE, said))

@@ -33,6 +33,7 @@ from broker.history.events import (
     WithdrawalOrdered,
 )
 from broker.history.lineage import nameable
+from broker.history.prospects import NEWS_DECIDES
 from broker.history.refusals import Code, Refused
 from broker.model.intent import Terms
 from broker.model.reasons import Reason
@@ -51,6 +52,15 @@ LifeCommand = (
     | WarnRun
 )
 
+_OF_A_START = frozenset(
+    {
+        Reason.STARTING,
+        Reason.TRAINING,
+        Reason.STOPPING,
+        Reason.CLUSTER_SILENT,
+        Reason.CLUSTER_UNREACHABLE,
+    }
+)
 SAME_TIME_S = 1.0  # a next look that moved by less is the same next look
 
 
@@ -145,10 +155,14 @@ def stop_order(run: Run, reason: Reason, message: str) -> tuple[RunEvent, ...]:
 
 
 def _explain(run: Run, command: ExplainWait) -> tuple[RunEvent, ...]:
-    if run.is_ended or run.state is RunState.RUNNING:
+    if run.is_ended or not _is_told_now(run, command.reason):
         return ()
     if not command.next_action:
         raise Refused(Reason.INVALID_FIELD, "a wait without a next action", "next_action")
+    if command.next_at_s is None and command.reason not in NEWS_DECIDES:
+        raise Refused(Reason.INVALID_FIELD, "a wait without a time", "next_at_s")
+    if not command.message:
+        raise Refused(Reason.INVALID_FIELD, "a wait without a sentence", "message")
     why = run.why
     if (why.reason, why.message, why.next_action) == (
         command.reason,
@@ -163,6 +177,14 @@ def _explain(run: Run, command: ExplainWait) -> tuple[RunEvent, ...]:
         next_at_s=command.next_at_s,
     )
     return (explained,)
+
+
+def _is_told_now(run: Run, reason: Reason) -> bool:
+    """Return whether a sentence is of the time: one about a leg comes too late once it started."""
+    epoch = run.open_epoch
+    if epoch is None or (epoch.started_s is None and epoch.stop is None):
+        return True
+    return reason in _OF_A_START
 
 
 def _is_same_time(one: float | None, other: float | None) -> bool:

@@ -189,6 +189,8 @@ def _report(run: Run, placement: Placement, command: ReportPlacement) -> tuple[R
         message=command.message,
         arrival=command.arrival,
         cluster_uid=command.cluster_uid or placement.cluster_uid,
+        next_action=command.next_action,
+        patience_s=command.patience_s,
     )
     if not _is_known(placement, seen):
         events.append(seen)

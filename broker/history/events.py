@@ -88,7 +88,10 @@ class PlacementPrepared:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlacementSeen:
-    """Its cluster reported where it stands. ``cluster_uid`` is the object that was seen."""
+    """Its cluster reported where it stands. ``cluster_uid`` is the object that was seen.
+
+    ``next_action`` follows once it has stood so for ``patience_s`` seconds.
+    """
 
     placement: str
     state: PlacementState
@@ -96,6 +99,8 @@ class PlacementSeen:
     message: str
     arrival: Arrival
     cluster_uid: str
+    next_action: str = ""
+    patience_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,10 +146,14 @@ class Granted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EpochStarted:
-    """The gang's ``owner`` says STARTED with these nonces, rank by rank."""
+    """The gang's ``owner`` says STARTED with these nonces, rank by rank.
+
+    ``report_by_s`` is until when each of them must report that it runs (B6), broker seconds.
+    """
 
     epoch: EpochId
     nonces: tuple[str, ...]
+    report_by_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -231,6 +240,15 @@ class StopOrdered:
 
     epoch: EpochId
     reason: Reason
+    message: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplacementOrdered:
+    """A person, ``by`` name, said to go on without the epoch's region if it cannot be reached."""
+
+    epoch: EpochId
+    by: str
     message: str
 
 
@@ -347,6 +365,7 @@ RunEvent = (
     | DrainRequested
     | DrainAcknowledged
     | StopOrdered
+    | ReplacementOrdered
     | Sealed
     | DebtPaid
     | Requeued

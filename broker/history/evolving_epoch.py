@@ -15,12 +15,14 @@ from broker.history.events import (
     GangRunning,
     Granted,
     Progressed,
+    ReplacementOrdered,
     Sealed,
     StopOrdered,
 )
 from broker.history.evolving_checkpoint import seal
 from broker.history.evolving_placement import enter, placement_of, put
 from broker.history.moves import move_epoch, move_run
+from broker.history.prospects import starting, stopping, training
 from broker.history.refusals import IllegalMoveError
 from broker.model.checkpoint import EpochId
 from broker.model.moment import Moment
@@ -45,6 +47,7 @@ EpochEvent = (
     | DrainRequested
     | DrainAcknowledged
     | StopOrdered
+    | ReplacementOrdered
     | Sealed
     | DebtPaid
     | EpochAdopted
@@ -73,6 +76,7 @@ def _of_open(
     | DrainRequested
     | DrainAcknowledged
     | StopOrdered
+    | ReplacementOrdered
     | Sealed,
     at: Moment,
 ) -> Run:
@@ -85,7 +89,7 @@ def _of_open(
             return replace(
                 run,
                 state=move_run(run, RunState.RUNNING),
-                why=_why(Reason.TRAINING, f"Training in {epoch.region}", at),
+                why=run.why if epoch.stop is not None else training(epoch.region, at),
                 epochs=_put(run, replace(epoch, running_s=at.elapsed_s)),
             )
         case DrainRequested():
@@ -97,15 +101,12 @@ def _of_open(
             return replace(run, epochs=_put(run, replace(epoch, drain=acked)))
         case StopOrdered():
             state = move_epoch(epoch, EpochState.STOPPING)
-            stop = _why(event.reason, event.message, at)
-            why = replace(
-                stop,
-                reason=Reason.STOPPING,
-                next_action="the gang is told to stop, or revoked",
-                next_at_s=at.elapsed_s,
-            )
-            stopping = replace(epoch, state=state, stop=stop)
-            return replace(run, epochs=_put(run, stopping), why=why)
+            stop = Why(reason=event.reason, message=event.message, since_s=at.elapsed_s)
+            stopped = replace(epoch, state=state, stop=stop)
+            return replace(run, epochs=_put(run, stopped), why=stopping(epoch, event.message, at))
+        case ReplacementOrdered():
+            who = f"{event.by}: {event.message}"
+            return replace(run, epochs=_put(run, replace(epoch, go_on_by=who)))
         case Sealed():
             return _sealed(run, epoch, event, at)
         case _:
@@ -122,10 +123,6 @@ def _open(run: Run, epoch_id: EpochId) -> Epoch:
 def _put(run: Run, epoch: Epoch) -> tuple[Epoch, ...]:
     """Return the run's epochs with this one in place of the last, which is the open one."""
     return (*run.epochs[:-1], epoch)
-
-
-def _why(reason: Reason, message: str, at: Moment) -> Why:
-    return Why(reason=reason, message=message, since_s=at.elapsed_s)
 
 
 def _granted(run: Run, event: Granted, at: Moment) -> Run:
@@ -161,18 +158,14 @@ def _started(run: Run, epoch: Epoch, event: EpochStarted, at: Moment) -> Run:
     is_stopping = epoch.state is EpochState.STOPPING
     state = epoch.state if is_stopping else move_epoch(epoch, EpochState.STARTED)
     started = replace(epoch, state=state, nonces=event.nonces, started_s=at.elapsed_s)
-    message = f"Its gang has started in {epoch.region}; the ranks report in"
-    why = replace(
-        _why(Reason.STARTING, message, at),
-        next_action="it trains as soon as every rank has reported, and is stopped if one does not",
-        next_at_s=at.elapsed_s,
-    )
+    why = starting(epoch.region, event.report_by_s, at)
     placement = enter(placement_of(run, epoch.placement), PlacementState.RUNNING, why, at)
     return replace(
         run,
         placements=put(run, replace(placement, stuck=None)),
         epochs=_put(run, started),
-        why=run.why if is_stopping else why,
+        # A revocation that came too late is a fence now.
+        why=stopping(started, run.why.message, at) if is_stopping else why,
         wait_began_s=None,
         climbed=False,
         has_started=True,
@@ -241,7 +234,8 @@ def _debt_paid(run: Run, event: DebtPaid) -> Run:
 def _adopted(run: Run, event: EpochAdopted, at: Moment) -> Run:
     _refuse_a_second(run, event.epoch)
     site = event.site
-    why = _why(Reason.ADOPTED, f"Found running in {site.region} after a restore", at)
+    message = f"Found running in {site.region} after a restore"
+    why = replace(starting(site.region, None, at), reason=Reason.ADOPTED, message=message)
     epoch = Epoch(
         id=event.epoch,
         placement=event.placement,

@@ -12,6 +12,7 @@ from broker.history.events import (
     WithdrawalOrdered,
 )
 from broker.history.moves import move_placement
+from broker.history.prospects import LOOK_AGAIN_S, leaving
 from broker.history.refusals import IllegalMoveError
 from broker.model.moment import Moment
 from broker.model.reasons import Reason
@@ -38,7 +39,13 @@ def evolve_placement(run: Run, event: PlacementEvent, at: Moment) -> Run:
         case PlacementSeen():
             return replace(run, placements=put(run, _seen(placement, event, at)))
         case PlacementPrepared():
-            why = _why(Reason.WAITING_FOR_QUOTA, "Content is there; going into the queue", at)
+            why = Why(
+                reason=Reason.WAITING_FOR_QUOTA,
+                message="Content is there; going into the queue",
+                since_s=at.elapsed_s,
+                next_action="its cluster is asked to queue it",
+                next_at_s=at.elapsed_s,
+            )
             return replace(
                 run, placements=put(run, enter(placement, PlacementState.QUEUED, why, at))
             )
@@ -52,7 +59,7 @@ def evolve_placement(run: Run, event: PlacementEvent, at: Moment) -> Run:
             )
             return replace(run, placements=put(run, replace(placement, stuck=stuck)))
         case WithdrawalOrdered():
-            order = _why(event.reason, event.message, at)
+            order = leaving(event.reason, event.message, at)
             return replace(run, placements=put(run, replace(placement, withdraw=order)))
         case PlacementEnded():
             return _ended(run, placement, event, at)
@@ -84,10 +91,6 @@ def enter(placement: Placement, state: PlacementState, why: Why, at: Moment) -> 
     )
 
 
-def _why(reason: Reason, message: str, at: Moment) -> Why:
-    return Why(reason=reason, message=message, since_s=at.elapsed_s)
-
-
 def _added(run: Run, event: PlacementAdded, at: Moment) -> Run:
     if event.placement in run.placements:
         raise IllegalMoveError(f"{run.name}: placement {event.placement} exists")
@@ -114,10 +117,14 @@ def _added(run: Run, event: PlacementAdded, at: Moment) -> Run:
 
 def _seen(placement: Placement, event: PlacementSeen, at: Moment) -> Placement:
     is_same = event.reason is placement.why.reason and event.state is placement.state
+    since_s = placement.why.since_s if is_same else at.elapsed_s
+    patience_s = LOOK_AGAIN_S if event.patience_s is None else event.patience_s
     why = Why(
         reason=event.reason,
         message=event.message,
-        since_s=placement.why.since_s if is_same else at.elapsed_s,
+        since_s=since_s,
+        next_action=event.next_action or "its cluster is asked how far it is",
+        next_at_s=since_s + patience_s,
     )
     if event.state is placement.state:
         seen = replace(placement, why=why)
@@ -133,8 +140,9 @@ def _seen(placement: Placement, event: PlacementSeen, at: Moment) -> Placement:
 
 
 def _ended(run: Run, placement: Placement, event: PlacementEnded, at: Moment) -> Run:
+    why = Why(reason=event.reason, message=event.message, since_s=at.elapsed_s)
     ended = replace(
-        enter(placement, PlacementState.ENDED, _why(event.reason, event.message, at), at),
+        enter(placement, PlacementState.ENDED, why, at),
         stuck=None,
         end=event.end,
         failure=event.failure,

@@ -9,7 +9,8 @@ import math
 from collections.abc import Iterator
 from itertools import pairwise
 
-from broker.model.run import Epoch, Run
+from broker.history.prospects import NEWS_DECIDES
+from broker.model.run import Epoch, Run, Why
 from broker.model.states import EpochState, PlacementState, RunState
 
 
@@ -17,7 +18,7 @@ def violations(run: Run) -> tuple[str, ...]:
     """Return a sentence for each broken invariant; empty when all hold."""
     return tuple(
         f"{run.name}: {sentence}"
-        for check in (_epochs, _open_epoch, _placements, _wait, _end, _checkpoints, _money)
+        for check in (_epochs, _open_epoch, _placements, _wait, _whys, _end, _checkpoints, _money)
         for sentence in check(run)
     )
 
@@ -86,10 +87,25 @@ def _wait(run: Run) -> Iterator[str]:
     has_started = epoch is not None and epoch.started_s is not None
     if (run.wait_began_s is None) is not (has_started or run.is_ended):
         yield f"it is {run.state} and its wait began at {run.wait_began_s}"
-    if run.state is RunState.QUEUED and not (run.why.message and run.why.next_action):
-        yield f"it waits for {run.why.reason} without a sentence or a next action"
     if run.climbed and run.wait_began_s is None:
         yield "it climbed the ladder of a wait that is over"
+
+
+def _whys(run: Run) -> Iterator[str]:
+    """Law 6: whatever waits says for what, what comes next, and when."""
+    whys: list[tuple[str, Why]] = []
+    if not run.is_ended:
+        whys.append((f"it is {run.state} and", run.why))
+        if not run.why.message:
+            yield f"it is {run.state}: {run.why.reason}, without a sentence"
+    for leg in run.live_placements:
+        said = (leg.why, leg.stuck, leg.withdraw)
+        whys += [(f"placement {leg.id}", why) for why in said if why is not None]
+    for who, why in whys:
+        if not why.next_action:
+            yield f"{who} waits for {why.reason} without a next action"
+        if why.next_at_s is None and why.reason not in NEWS_DECIDES:
+            yield f"{who} waits for {why.reason}, and no time says when {why.next_action!r}"
 
 
 def _end(run: Run) -> Iterator[str]:

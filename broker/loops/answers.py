@@ -9,9 +9,9 @@ from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
 from contextlib import closing
 from pathlib import Path
 
-from broker.history.lineage import resumable
 from broker.history.refusals import Code, Refused
 from broker.loops import faulting
+from broker.loops.carrying import newest_first
 from broker.loops.content import Content, ContentError, path_of
 from broker.loops.outposts import Outpost, Outposts
 from broker.loops.sight import Sight
@@ -63,15 +63,13 @@ class Answers:
         self._folders = folders
 
     def regions(self) -> tuple[str, ...]:
-        """Return the ids of all regions the broker was told of, sorted."""
-        return self._outposts.regions
+        """Return the ids of all regions the broker was told of, or has gangs in, sorted."""
+        return tuple(sorted({*self._outposts.regions, *(one.region for one in self._missed())}))
 
     def clusters(self, region: str) -> tuple[ClusterFacts, ...]:
-        """Return what is known of a region's clusters."""
-        return tuple(
-            self._sight.cluster(outpost.cluster).facts
-            for outpost in self._outposts.of_region(region)
-        )
+        """Return what is known of a region's clusters, those no longer configured last."""
+        known = (self._sight.cluster(one.cluster).facts for one in self._outposts.of_region(region))
+        return (*known, *(one for one in self._missed() if one.region == region))
 
     def orphans(self, region: str) -> tuple[Orphan, ...]:
         """Return what looks like ours in a region and belongs to no run."""
@@ -114,7 +112,7 @@ class Answers:
         newest = next(iter(paths), None)
         copied = {
             region: self._content.copied_bytes(region, newest) if newest is not None else None
-            for region in self.regions()
+            for region in self._outposts.regions
         }
         lags = lag(
             RunCopies(
@@ -127,7 +125,7 @@ class Answers:
                 ],
                 present={
                     region: {path for path, one in paths.items() if region in one.regions}
-                    for region in self.regions()
+                    for region in self._outposts.regions
                 },
                 copied_bytes={region: done for region, done in copied.items() if done is not None},
             )
@@ -180,6 +178,9 @@ class Answers:
                 raise _unavailable(Reason.CLUSTER_UNREACHABLE, str(error)) from error
         return "; ".join(done)
 
+    def _missed(self) -> Iterator[ClusterFacts]:
+        return (facts for facts in self._view.clusters.values() if not facts.is_configured)
+
     def _replica(
         self,
         region: str,
@@ -213,14 +214,6 @@ class Answers:
                 Reason.CLUSTER_UNREACHABLE, f"{cluster} is not among the configured clusters"
             )
         return found
-
-
-def newest_first(run: Run) -> tuple[Checkpoint, ...]:
-    """Return the complete checkpoints that count or will: the open epoch's, then the lineage's."""
-    epoch = run.open_epoch
-    own = [] if epoch is None else [c for c in run.checkpoints if c.ref.epoch == epoch.id]
-    fresh = sorted((c for c in own if not c.is_bad), key=lambda c: -c.ref.step)
-    return (*fresh, *(c for c in resumable(run) if c not in fresh))
 
 
 async def _read(store: ContentStore, name: str) -> AsyncGenerator[bytes, None]:

@@ -104,6 +104,7 @@ class Observer:
         if run is None:
             return
         cluster = self._outpost.cluster
-        told = reports(run, cluster, self._sight.cluster(cluster), self._clock.now())
+        policy = self._desk.log.region(self._outpost.region).policy
+        told = reports(run, cluster, self._sight.cluster(cluster), policy, self._clock.now())
         for command in told:
             await self._desk.tell(name, command)

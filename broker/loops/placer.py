@@ -23,7 +23,7 @@ from broker.loops.desk import Clock, Desk, putting_back
 from broker.loops.epochs import EpochBook
 from broker.loops.outposts import Outposts
 from broker.loops.roster import Roster
-from broker.loops.sight import Sight
+from broker.loops.sight import Sight, not_configured
 from broker.loops.vouching import Voucher
 from broker.model.moment import Moment
 from broker.model.reasons import Reason
@@ -132,6 +132,7 @@ class Placer:
         for stream in streams:
             run = self._desk.log.run(stream) if "/runs/" in stream else None
             if run is not None:
+                self._miss_clusters(run)
                 self._view.apply_run(run)
         # The minutes of a team with such a cap run on by themselves.
         for team in sorted(teams | self._capped):
@@ -141,6 +142,16 @@ class Placer:
                 self._capped.discard(team)
             else:
                 self._capped.add(team)
+
+    def _miss_clusters(self, run: Run) -> None:
+        """Let clusters that are no longer configured be silent ones, where a run has something."""
+        epoch = run.open_epoch
+        places = [(leg.site.key.cluster, leg.site.region) for leg in run.live_placements]
+        places += [(epoch.cluster, epoch.region)] if epoch is not None else []
+        for cluster, region in places:
+            if cluster in self._view.clusters or self._outposts.get(cluster) is not None:
+                continue
+            self._view.apply_cluster(not_configured(cluster, region, self._clock.now()))
 
     def _take_in_region(self, region: str) -> set[str]:
         log = self._desk.log

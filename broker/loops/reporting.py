@@ -21,22 +21,28 @@ from broker.history.thinning import progress_every_s
 from broker.loops.sight import ClusterSight, furthest
 from broker.loops.translate import SENTENCE_MAX, SaidEnd, end_of, report_of, vanished
 from broker.model.moment import Moment
+from broker.model.policy import RegionPolicy
 from broker.model.reasons import Reason
 from broker.model.run import Epoch, Placement, Run
+from broker.model.states import PlacementState
+from broker.placement.patience import patience_s, row_for
 from regions.cluster import EpochSeen, OwnerState, PlacementSeen, Stage
 from regions.launcher.words import told
 
 EXITED = "EXITED"
+_WITH_ITS_START = "it ends with its start"
 
 
-def reports(run: Run, cluster: str, sight: ClusterSight, now: Moment) -> tuple[RunCommand, ...]:
-    """Return what a cluster, as last seen, tells of a run."""
+def reports(
+    run: Run, cluster: str, sight: ClusterSight, policy: RegionPolicy, now: Moment
+) -> tuple[RunCommand, ...]:
+    """Return what a cluster, as last seen, tells of a run; ``policy`` is its region's."""
     facts: list[RunCommand] = list(_unread(run, cluster, sight))
     epoch = run.open_epoch
     if epoch is not None and epoch.cluster == cluster and sight.is_store_readable:
         seen = sight.epoch(run, epoch)
         if seen is not None:
-            facts += _of_epoch(run, epoch, seen, now)
+            facts += _of_epoch(run, epoch, seen, policy, now)
     if not sight.is_reachable:
         return tuple(facts)
     is_starting = any(isinstance(command, RecordStart) for command in facts)
@@ -45,7 +51,7 @@ def reports(run: Run, cluster: str, sight: ClusterSight, now: Moment) -> tuple[R
             continue
         holds = epoch is not None and epoch.placement == placement.id
         if not (holds and is_starting):
-            facts += _of_placement(placement, sight, holds_epoch=holds)
+            facts += _of_placement(placement, sight, policy, holds_epoch=holds)
     return tuple(facts)
 
 
@@ -64,11 +70,15 @@ def _unread(run: Run, cluster: str, sight: ClusterSight) -> Iterator[RunCommand]
         yield WarnRun(reason=Reason.STORE_UNREACHABLE, message=told(message, SENTENCE_MAX))
 
 
-def _of_epoch(run: Run, epoch: Epoch, seen: EpochSeen, now: Moment) -> Iterator[RunCommand]:
+def _of_epoch(
+    run: Run, epoch: Epoch, seen: EpochSeen, policy: RegionPolicy, now: Moment
+) -> Iterator[RunCommand]:
     if seen.owner is not OwnerState.STARTED:
         return
     if epoch.started_s is None:
-        yield RecordStart(epoch=epoch.id, nonces=seen.nonces)
+        yield RecordStart(
+            epoch=epoch.id, nonces=seen.nonces, report_within_s=policy.patience.start_report_s
+        )
     if epoch.running_s is None and is_running(seen):
         yield RecordRunning(epoch=epoch.id)
     yield from _progress(run, epoch, seen, now)
@@ -106,7 +116,7 @@ def _drain_ack(epoch: Epoch, seen: EpochSeen) -> Iterator[RunCommand]:
 
 
 def _of_placement(
-    placement: Placement, sight: ClusterSight, *, holds_epoch: bool
+    placement: Placement, sight: ClusterSight, policy: RegionPolicy, *, holds_epoch: bool
 ) -> Iterator[RunCommand]:
     seen = sight.placement(placement.id)
     if seen is None:
@@ -119,7 +129,7 @@ def _of_placement(
         if not holds_epoch:
             yield _ended(placement, end_of(placement, seen))
         return
-    report = _report(placement, seen)
+    report = _report(placement, seen, sight, policy)
     if not _is_known(placement, report):
         yield report
 
@@ -135,8 +145,12 @@ def _is_known(placement: Placement, report: ReportPlacement) -> bool:
     ) == (report.reason, report.message, report.arrival, report.cluster_uid)
 
 
-def _report(placement: Placement, seen: PlacementSeen) -> ReportPlacement:
+def _report(
+    placement: Placement, seen: PlacementSeen, sight: ClusterSight, policy: RegionPolicy
+) -> ReportPlacement:
     said = report_of(placement, seen)
+    flavors = (f for f in sight.facts.flavors if f.key == placement.site.key)
+    is_running = placement.state is PlacementState.RUNNING
     return ReportPlacement(
         placement=placement.id,
         state=said.state,
@@ -144,6 +158,8 @@ def _report(placement: Placement, seen: PlacementSeen) -> ReportPlacement:
         message=said.message,
         arrival=said.arrival,
         cluster_uid=seen.uid,
+        next_action=_WITH_ITS_START if is_running else row_for(said.reason).next_action,
+        patience_s=patience_s(said.reason, policy, next(flavors, None)),
     )
 
 

@@ -196,6 +196,13 @@ def _differs(before: ClusterFacts, after: ClusterFacts) -> bool:
     return replace(before, seen_elapsed_s=None) != replace(after, seen_elapsed_s=None)
 
 
+def not_configured(cluster: str, region: str, now: Moment) -> ClusterFacts:
+    """Return what is known of a cluster that the broker is told of no more: nothing, from now."""
+    return replace(
+        _never_seen(cluster, region), silent_since_elapsed_s=now.elapsed_s, is_configured=False
+    )
+
+
 def _never_seen(cluster: str, region: str) -> ClusterFacts:
     return ClusterFacts(
         cluster=cluster,

@@ -96,7 +96,10 @@ class FlavorFacts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterFacts:
-    """One cluster as last seen. ``seen_elapsed_s`` None: not once since the broker began."""
+    """One cluster as last seen. ``seen_elapsed_s`` None: not once since the broker began.
+
+    ``is_configured`` False: it was taken out of the configuration while runs have something there.
+    """
 
     cluster: str
     region: str
@@ -107,6 +110,7 @@ class ClusterFacts:
     flavors: tuple[FlavorFacts, ...]
     stopped_queues: frozenset[str]
     blind: tuple[str, ...]
+    is_configured: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

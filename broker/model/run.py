@@ -165,6 +165,7 @@ class RankEnd:
 class Epoch:
     """One granted start of the run, from its grant to its seal.
 
+    ``go_on_by`` is the person who said to go on without its region, with why; empty for nobody.
     ``is_owed`` after a close by rule (d): REVOKED-if-absent and the fence are still to be written.
     """
 
@@ -180,6 +181,7 @@ class Epoch:
     running_s: float | None = None
     drain: DrainOrder | None = None
     stop: Why | None = None
+    go_on_by: str = ""
     close_rule: CloseRule | None = None
     closed_s: float | None = None
     is_owed: bool = False

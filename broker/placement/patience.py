@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 
+from broker.model.capacity import FlavorFacts
 from broker.model.policy import RegionPolicy
 from broker.model.reasons import Reason
 from broker.model.run import Placement
@@ -104,14 +105,18 @@ def remedy_for(cause: Reason) -> Remedy:
 
 
 def stuck_at_s(view: View, leg: Placement) -> float:
-    """Return when a leg's present wait is judged stuck (broker seconds).
+    """Return when a leg's present wait is judged stuck (broker seconds)."""
+    policy = view.region(leg.site.region).policy
+    return leg.why.since_s + patience_s(leg.why.reason, policy, view.flavors.get(leg.site.key))
+
+
+def patience_s(reason: Reason, policy: RegionPolicy, flavor: FlavorFacts | None) -> float:
+    """Return for how many seconds a wait is borne; ``flavor`` None: it was not seen.
 
     Nodes get twice the time that they are known to take, when that is more than the policy's
     patience: a slow start is no stockout.
     """
-    row = row_for(leg.why.reason)
-    patience_s = row.patience_s(view.region(leg.site.region).policy)
-    flavor = view.flavors.get(leg.site.key)
-    if leg.why.reason in _NODES_ON_THEIR_WAY and flavor is not None and flavor.startup_s:
-        patience_s = max(patience_s, 2.0 * flavor.startup_s)
-    return leg.why.since_s + patience_s
+    usual_s = row_for(reason).patience_s(policy)
+    if reason in _NODES_ON_THEIR_WAY and flavor is not None and flavor.startup_s:
+        return max(usual_s, 2.0 * flavor.startup_s)
+    return usual_s

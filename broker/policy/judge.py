@@ -19,7 +19,8 @@ from broker.policy.failing import judge_gang, progress_at_s, start_report_at_s
 from broker.policy.gates import judge_gates, leaves_at_s
 from broker.policy.grants import grant
 from broker.policy.limits import judge_limits, limits_at_s
-from broker.policy.regions import judge_regions, silent_since_s
+from broker.policy.regions import goes_on_at_s, judge_regions, silent_since_s
+from broker.policy.silence import say_silence
 from broker.policy.verdict import close, verdict_at_s
 from broker.policy.waits import judge_waits, judged_at_s
 
@@ -44,6 +45,7 @@ def judge(
         return ended
     told: list[RunCommand] = [*ended, *judge_regions(view, run, now)]
     told += judge_gang(view, run, facts, now)
+    told += say_silence(view, run, now)
     told += judge_gates(view, run, now)
     told += prepare(view, run, now)
     if not any(isinstance(command, StopEpoch) for command in told):
@@ -68,6 +70,9 @@ def next_look_s(view: View, run: Run, facts: EpochFacts | None, now: Moment) -> 
         times += _some(None if facts is None else verdict_at_s(view, epoch, facts))
         if silent_since_s(view, epoch.cluster) is not None:
             times.append(now.elapsed_s + LOOK_AT_LEAST_S)
+            times += _some(goes_on_at_s(view, epoch))
+        if epoch.stop is not None:
+            times += _some(run.why.next_at_s)
     if run.live_placements:
         times.append(now.elapsed_s + LOOK_AT_LEAST_S)
     ahead = [at_s for at_s in times if at_s > now.elapsed_s]

@@ -18,6 +18,8 @@ from broker.placement.standing import RegionStanding
 from broker.placement.view import View
 from broker.placement.words import duration
 
+_UNHEARD = frozenset({Reason.CLUSTER_SILENT, Reason.CLUSTER_UNREACHABLE})
+
 
 def judge_regions(view: View, run: Run, now: Moment) -> tuple[RunCommand, ...]:
     """Return what the regions' standing and silence ask of a run."""
@@ -27,19 +29,39 @@ def judge_regions(view: View, run: Run, now: Moment) -> tuple[RunCommand, ...]:
         if closed is not None:
             told.append(WithdrawPlacement(placement=leg.id, reason=closed[0], message=closed[1]))
     epoch = run.open_epoch
-    if epoch is not None and epoch.stop is None:
-        told += _drained(view, epoch)
+    if epoch is not None:
+        told += _drained(view, epoch) if epoch.stop is None else ()
         told += _silent(view, run, epoch, now)
     return tuple(told)
 
 
 def may_go_on_without(view: View, epoch: Epoch, now: Moment) -> str | None:
-    """Return who says to go on without an unreachable region, by name; None while nobody does."""
-    after_s = view.region(epoch.region).policy.replace_unreachable_after_s
-    since_s = silent_since_s(view, epoch.cluster)
-    if after_s is None or since_s is None or now.since(since_s) < after_s:
+    """Return who says to go on without an unreachable region, by name; None while nobody does.
+
+    A person's word, too, holds only for a region that is silent, and for longer than a moment: one
+    that answers can tell its gang to stop, and no zombie is risked.
+    """
+    at_s = goes_on_at_s(view, epoch)
+    if at_s is None or now.elapsed_s < at_s:
         return None
+    after_s = view.region(epoch.region).policy.replace_unreachable_after_s
+    if epoch.go_on_by or after_s is None:
+        return epoch.go_on_by
     return f"the policy of {epoch.region}: replace after {duration(after_s)}"
+
+
+def goes_on_at_s(view: View, epoch: Epoch) -> float | None:
+    """Return when the run goes on without an epoch's region, if it stays silent (broker seconds).
+
+    None: it is not silent, or nobody says so.
+    """
+    since_s = silent_since_s(view, epoch.cluster)
+    if since_s is None:
+        return None
+    policy = view.region(epoch.region).policy
+    by_word_s = policy.patience.cluster_silent_s if epoch.go_on_by else None
+    said = [s for s in (by_word_s, policy.replace_unreachable_after_s) if s is not None]
+    return since_s + min(said) if said else None
 
 
 def silent_since_s(view: View, cluster: str) -> float | None:
@@ -81,18 +103,25 @@ def _silent(view: View, run: Run, epoch: Epoch, now: Moment) -> tuple[RunCommand
     told: list[RunCommand] = []
     silent_s = now.since(since_s)
     is_said = any(
-        warning.reason is Reason.CLUSTER_SILENT and warning.since_s >= since_s
-        for warning in run.warnings
+        warning.reason in _UNHEARD and warning.since_s >= since_s for warning in run.warnings
     )
     if silent_s >= policy.patience.cluster_silent_s and not is_said:
-        told.append(
-            WarnRun(
-                reason=Reason.CLUSTER_SILENT,
-                message=f"{epoch.cluster} has not answered for {duration(silent_s)}; "
-                "its gang is believed to train on",
-            )
-        )
+        told.append(_unheard(view, epoch, silent_s))
     who = may_go_on_without(view, epoch, now)
-    if who is not None:
+    if who is not None and epoch.stop is None:
         told.append(StopEpoch(reason=Reason.REPLACED_UNREACHABLE, message=f"said by {who}"))
     return tuple(told)
+
+
+def _unheard(view: View, epoch: Epoch, silent_s: float) -> WarnRun:
+    stands = "its gang is believed to train on"
+    if epoch.stop is not None:
+        stands = "nobody can say that its gang has stopped"
+    if view.clusters[epoch.cluster].is_configured:
+        lost = f"{epoch.cluster} has not answered for {duration(silent_s)}"
+        return WarnRun(reason=Reason.CLUSTER_SILENT, message=f"{lost}; {stands}")
+    lost = f"{epoch.cluster} was taken out of the configuration with start {epoch.id.number} open"
+    return WarnRun(
+        reason=Reason.CLUSTER_UNREACHABLE,
+        message=f"{lost}; {stands}: configure it again, or say broker replace",
+    )

@@ -50,10 +50,11 @@ _Tell = Callable[[event_pb2.Event, Any, e.Recorded], None]
 # What is told in another way, or is of no use to a client.
 UNTOLD = frozenset(
     {
-        "body_digest", "cluster_uid", "evidence", "field",
+        "body_digest", "by", "cluster_uid", "evidence", "field",
         "fork_checkpoint", "forked_from", "from_start", "generation", "gpu_seconds", "grace_s",
         "intent", "is_bad", "is_owed", "is_pinned", "label", "message", "name", "next_epoch",
-        "nonces", "request_id", "rule", "seals", "size_bytes", "terms", "uid", "written_wall_s",
+        "nonces", "patience_s", "request_id", "rule", "seals", "size_bytes", "terms", "uid",
+        "written_wall_s",
     }
 )  # fmt: skip
 
@@ -141,6 +142,7 @@ _TOLD: Mapping[str, _Tell] = {
     "reason": _enum("reason", enums.REASON),
     "ref": _ref,
     "region": _region,
+    "report_by_s": _time,
     "resume_from": _resume_from,
     "site": _site,
     "state": _state,

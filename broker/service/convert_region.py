@@ -160,6 +160,7 @@ def _cluster(
         reachable=facts.is_reachable,
         store_reachable=facts.is_store_reachable,
         blind=facts.blind,
+        not_configured=not facts.is_configured,
         flavors=[
             _flavor(flavor, is_stopped=flavor.key.queue in facts.stopped_queues)
             for flavor in facts.flavors

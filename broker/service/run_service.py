@@ -13,16 +13,16 @@ from collections.abc import AsyncIterator
 from broker.history.commands import (
     AmendTerms,
     CancelRun,
-    CloseEpoch,
     MarkCheckpoint,
     RecordProgress,
+    ReplaceEpoch,
     ResumeRun,
     RunCommand,
 )
 from broker.history.refusals import Refused
 from broker.model.actor import Actor
 from broker.model.reasons import Reason
-from broker.model.run import CloseRule, Epoch, Run
+from broker.model.run import Epoch, Run
 from broker.service import fields
 from broker.service.bundles import CHUNK_MAX
 from broker.service.convert_intent import terms_of
@@ -242,7 +242,7 @@ class RunService(run_service_pb2_grpc.RunServiceServicer):
     async def ReplaceRun(
         self, request: run_service_pb2.ReplaceRunRequest, actor: Actor
     ) -> run_pb2.Run:
-        """Close an epoch that nobody can hear, in a person's name."""
+        """Write down that a person goes on without a gang; whether it can be heard is judged."""
         run = self._run(request.name)
         message = fields.sentence(request.message, "message", required=True)
         epoch = run.open_epoch
@@ -252,28 +252,8 @@ class RunService(run_service_pb2_grpc.RunServiceServicer):
                 message=f"the run has no open epoch {request.epoch}",
                 field="epoch",
             )
-        if self._answers(epoch):
-            raise Refused(
-                reason=Reason.ILLEGAL_IN_STATE,
-                message=f"{epoch.region} answers, so its gang can be told to stop: cancel or amend",
-                field="name",
-            )
-        command = CloseEpoch(
-            epoch=epoch.id,
-            rule=CloseRule.UNREACHABLE,
-            ends=(),
-            found=(),
-            cause=Reason.REPLACED_UNREACHABLE,
-            message=message,
-        )
+        command = ReplaceEpoch(epoch=epoch.id, by=actor.name, message=message)
         return await self._change(run, command, actor)
-
-    def _answers(self, epoch: Epoch) -> bool:
-        return any(
-            facts.is_reachable and facts.is_store_reachable
-            for facts in self._ports.world.clusters(epoch.region)
-            if facts.cluster == epoch.cluster
-        )
 
     async def _change(self, run: Run, command: RunCommand, actor: Actor) -> run_pb2.Run:
         await self._ports.log.handle(run.name, command, actor)

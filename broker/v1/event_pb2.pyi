@@ -131,6 +131,8 @@ class _EventTypeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_EventType.V
     """A restored broker took over an epoch that it found in a store."""
     EVENT_TYPE_EPOCHS_SKIPPED: _EventType.ValueType  # 33
     """A restored broker starts above every epoch number that a store may hold."""
+    EVENT_TYPE_REPLACEMENT_ORDERED: _EventType.ValueType  # 34
+    """A person said to go on without a start's region while that cannot be reached."""
 
 class EventType(_EventType, metaclass=_EventTypeEnumTypeWrapper):
     """What happened."""
@@ -203,6 +205,8 @@ EVENT_TYPE_EPOCH_ADOPTED: EventType.ValueType  # 32
 """A restored broker took over an epoch that it found in a store."""
 EVENT_TYPE_EPOCHS_SKIPPED: EventType.ValueType  # 33
 """A restored broker starts above every epoch number that a store may hold."""
+EVENT_TYPE_REPLACEMENT_ORDERED: EventType.ValueType  # 34
+"""A person said to go on without a start's region while that cannot be reached."""
 Global___EventType: _TypeAlias = EventType  # noqa: Y015
 
 @_typing.final

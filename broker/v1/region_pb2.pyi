@@ -101,12 +101,17 @@ class ClusterStatus(_message.Message):
     BLIND_FIELD_NUMBER: _builtins.int
     FLAVORS_FIELD_NUMBER: _builtins.int
     ORPHANS_FIELD_NUMBER: _builtins.int
+    NOT_CONFIGURED_FIELD_NUMBER: _builtins.int
     cluster: _builtins.str
     """Its name."""
     reachable: _builtins.bool
     """Whether it answers."""
     store_reachable: _builtins.bool
     """Whether its region's store answers."""
+    not_configured: _builtins.bool
+    """Whether it was taken out of the configuration while runs still have something there: nobody
+    looks there any more, and nothing there can be told to stop.
+    """
     @_builtins.property
     def seen_time(self) -> _timestamp_pb2.Timestamp:
         """When it was seen last, unset if it was not since the broker began."""
@@ -138,10 +143,11 @@ class ClusterStatus(_message.Message):
         blind: _abc.Iterable[_builtins.str] | None = ...,
         flavors: _abc.Iterable[Global___FlavorStatus] | None = ...,
         orphans: _abc.Iterable[Global___Orphan] | None = ...,
+        not_configured: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["seen_time", b"seen_time", "silent_time", b"silent_time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["blind", b"blind", "cluster", b"cluster", "flavors", b"flavors", "orphans", b"orphans", "reachable", b"reachable", "seen_time", b"seen_time", "silent_time", b"silent_time", "store_reachable", b"store_reachable"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["blind", b"blind", "cluster", b"cluster", "flavors", b"flavors", "not_configured", b"not_configured", "orphans", b"orphans", "reachable", b"reachable", "seen_time", b"seen_time", "silent_time", b"silent_time", "store_reachable", b"store_reachable"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

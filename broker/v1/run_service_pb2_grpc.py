@@ -395,14 +395,15 @@ class RunServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def ReplaceRun(self, request, context):
-        """Says, in a person's name, that the run goes on elsewhere though nobody could hear its gang stop.
-        The gang may run, and cost, until its region is reached; nothing it does counts any more.
+        """Says, in a person's name, that the run leaves its place, and goes on elsewhere though nobody could
+        hear its gang stop. While the region answers, the gang is told to stop and the run goes on when
+        it has. A gang that cannot be told may run, and cost, until its region is reached; nothing it
+        does counts any more, which is said by ZOMBIE_POSSIBLE with its cost. Repeating it is harmless.
 
         Errors:
         * `INVALID_ARGUMENT`: a field cannot be used.
         * `NOT_FOUND`: there is no such run.
-        * `FAILED_PRECONDITION`: the run has no such open epoch, or its region answers, or the log's
-        disk is full or read-only.
+        * `FAILED_PRECONDITION`: the run has no such open epoch, or the log's disk is full or read-only.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -210,14 +210,15 @@ class RunServiceStub:
       * `NOT_FOUND`: there is no such run.
     """
     ReplaceRun: _grpc.UnaryUnaryMultiCallable[_run_service_pb2.ReplaceRunRequest, _run_pb2.Run]
-    """Says, in a person's name, that the run goes on elsewhere though nobody could hear its gang stop.
-    The gang may run, and cost, until its region is reached; nothing it does counts any more.
+    """Says, in a person's name, that the run leaves its place, and goes on elsewhere though nobody could
+    hear its gang stop. While the region answers, the gang is told to stop and the run goes on when
+    it has. A gang that cannot be told may run, and cost, until its region is reached; nothing it
+    does counts any more, which is said by ZOMBIE_POSSIBLE with its cost. Repeating it is harmless.
 
     Errors:
       * `INVALID_ARGUMENT`: a field cannot be used.
       * `NOT_FOUND`: there is no such run.
-      * `FAILED_PRECONDITION`: the run has no such open epoch, or its region answers, or the log's
-        disk is full or read-only.
+      * `FAILED_PRECONDITION`: the run has no such open epoch, or the log's disk is full or read-only.
     """
 
 @_typing.type_check_only
@@ -400,14 +401,15 @@ class RunServiceAsyncStub(RunServiceStub):
       * `NOT_FOUND`: there is no such run.
     """
     ReplaceRun: _aio.UnaryUnaryMultiCallable[_run_service_pb2.ReplaceRunRequest, _run_pb2.Run]  # type: ignore[assignment]
-    """Says, in a person's name, that the run goes on elsewhere though nobody could hear its gang stop.
-    The gang may run, and cost, until its region is reached; nothing it does counts any more.
+    """Says, in a person's name, that the run leaves its place, and goes on elsewhere though nobody could
+    hear its gang stop. While the region answers, the gang is told to stop and the run goes on when
+    it has. A gang that cannot be told may run, and cost, until its region is reached; nothing it
+    does counts any more, which is said by ZOMBIE_POSSIBLE with its cost. Repeating it is harmless.
 
     Errors:
       * `INVALID_ARGUMENT`: a field cannot be used.
       * `NOT_FOUND`: there is no such run.
-      * `FAILED_PRECONDITION`: the run has no such open epoch, or its region answers, or the log's
-        disk is full or read-only.
+      * `FAILED_PRECONDITION`: the run has no such open epoch, or the log's disk is full or read-only.
     """
 
 class RunServiceServicer(metaclass=_abc_1.ABCMeta):
@@ -701,14 +703,15 @@ class RunServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _run_service_pb2.ReplaceRunRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_run_pb2.Run, _abc.Awaitable[_run_pb2.Run]]:
-        """Says, in a person's name, that the run goes on elsewhere though nobody could hear its gang stop.
-        The gang may run, and cost, until its region is reached; nothing it does counts any more.
+        """Says, in a person's name, that the run leaves its place, and goes on elsewhere though nobody could
+        hear its gang stop. While the region answers, the gang is told to stop and the run goes on when
+        it has. A gang that cannot be told may run, and cost, until its region is reached; nothing it
+        does counts any more, which is said by ZOMBIE_POSSIBLE with its cost. Repeating it is harmless.
 
         Errors:
           * `INVALID_ARGUMENT`: a field cannot be used.
           * `NOT_FOUND`: there is no such run.
-          * `FAILED_PRECONDITION`: the run has no such open epoch, or its region answers, or the log's
-            disk is full or read-only.
+          * `FAILED_PRECONDITION`: the run has no such open epoch, or the log's disk is full or read-only.
         """
 
 def add_RunServiceServicer_to_server(servicer: RunServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

@@ -137,7 +137,9 @@ def test_what_is_believed_of_a_placement_can_be_written_down(data: st.DataObject
     story = Story().accepted().placed().prepared().reported()
     seen = data.draw(placements(story))
     said = believed(observation([seen]))
-    for command in reports(story.run, CLUSTER, sight_of(said.placements.values()), NOW):
+    for command in reports(
+        story.run, CLUSTER, sight_of(said.placements.values()), RegionPolicy(), NOW
+    ):
         assert isinstance(command, ReportPlacement | EndPlacement)
         check_writable(story.tell(command))
     assert believed(said) == said

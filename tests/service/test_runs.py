@@ -13,7 +13,7 @@ from google.protobuf import duration_pb2, text_format
 
 from broker.history.commands import AcceptRun
 from broker.model.reasons import Reason
-from broker.v1 import errors_pb2, intent_pb2, run_pb2, run_service_pb2
+from broker.v1 import errors_pb2, event_pb2, intent_pb2, run_pb2, run_service_pb2
 from tests.service.rig import DIGITS, VISION, Refusal, Rig, make_request, refusal_of, serving
 from tests.service.told import training
 
@@ -205,15 +205,18 @@ async def test_only_the_open_epoch_may_report_and_reports_are_thinned(rig: Rig) 
     )
 
 
-async def test_a_silent_region_is_given_up_only_by_name_and_only_while_silent(rig: Rig) -> None:
+async def test_going_on_without_a_gang_is_written_down_by_name_and_closes_nothing(rig: Rig) -> None:
     await training(rig)
     request = run_service_pb2.ReplaceRunRequest(name=DIGITS, epoch=1, message="fire")
-    assert (await refused(rig.runs.ReplaceRun(request))).reason == "ILLEGAL_IN_STATE"
     rig.silence("alpha")
     run = await rig.runs.ReplaceRun(request)
-    assert run.state == run_pb2.RUN_STATE_QUEUED
-    assert run.epochs[0].close_rule == run_pb2.CLOSE_RULE_UNREACHABLE
-    assert run.epochs[0].fence_owed
+    assert run.why.reason == errors_pb2.REASON_STOPPING
+    assert not run.epochs[0].HasField("close_time")
+    assert await rig.runs.ReplaceRun(request) == run
+    timeline = await rig.runs.GetTimeline(run_service_pb2.GetTimelineRequest(name=DIGITS))
+    said = [one for one in timeline.events if one.type == event_pb2.EVENT_TYPE_REPLACEMENT_ORDERED]
+    assert [(one.message, one.actor.kind) for one in said] == [("fire", event_pb2.ACTOR_KIND_USER)]
+    request.epoch = 2
     assert (await refused(rig.runs.ReplaceRun(request))).fields == ("epoch",)
 
 

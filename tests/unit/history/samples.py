@@ -203,6 +203,7 @@ SAMPLES: tuple[e.Event, ...] = (
     ),
     e.DrainAcknowledged(epoch=EPOCH, step=1300),
     e.StopOrdered(epoch=EPOCH, reason=Reason.TERMS_CHANGED, message="spot is not accepted"),
+    e.ReplacementOrdered(epoch=EPOCH, by="ada", message="the region burns"),
     e.Sealed(
         epoch=EPOCH,
         rule=CloseRule.UNREACHABLE,

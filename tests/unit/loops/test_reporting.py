@@ -17,6 +17,7 @@ from broker.history.commands import (
 from broker.history.thinning import OFTEN_S
 from broker.loops.reporting import reports
 from broker.loops.sight import ClusterSight
+from broker.model.policy import RegionPolicy
 from broker.model.reasons import Reason
 from broker.model.run import Run
 from broker.model.states import PlacementEnd, PlacementState
@@ -35,7 +36,7 @@ from tests.unit.loops.seeing import (
 
 
 def told(run: Run, sight: ClusterSight) -> tuple[object, ...]:
-    return reports(run, CLUSTER, sight, NOW)
+    return reports(run, CLUSTER, sight, RegionPolicy(), NOW)
 
 
 @pytest.mark.parametrize(
@@ -88,7 +89,7 @@ def test_what_the_log_says_already_is_not_told() -> None:
     story = Story().accepted().placed().prepared()
     seen = placement_seen(story.placement("alpha"), story.run)
     sight = sight_of([seen])
-    story.do(*reports(story.run, CLUSTER, sight, NOW))
+    story.do(*reports(story.run, CLUSTER, sight, RegionPolicy(), NOW))
     assert told(story.run, sight) == ()
 
 
@@ -194,7 +195,7 @@ def test_progress_is_thinned_and_its_last_step_is_not_lost() -> None:
     record = RecordProgress(epoch=story.epoch.id, step=5, loss=0.25)
     assert told(story.run, sight_of((), [over])) == (replace(record, is_last=True),)
     later = make_moment(NOW.elapsed_s + OFTEN_S)
-    assert reports(story.run, CLUSTER, sight_of((), [soon]), later) == (record,)
+    assert reports(story.run, CLUSTER, sight_of((), [soon]), RegionPolicy(), later) == (record,)
 
 
 def test_a_drain_is_answered_when_each_rank_that_runs_has_answered() -> None:
