@@ -5,7 +5,7 @@ life of the broker; it names the very object or epoch that it means. Read ``queu
 """
 
 from broker.loops.sight import epoch_key
-from broker.model.checkpoint import CheckpointRef
+from broker.model.checkpoint import CheckpointRef, EpochId
 from broker.model.moment import Moment
 from broker.model.policy import RegionPolicy
 from broker.model.run import Epoch, Placement, Run
@@ -83,27 +83,19 @@ def _seals(run: Run) -> tuple[SealRecord, ...]:
     A grant that is longer is one that no launcher reads: its gang would stand at the gate in vain,
     and every later one too. What is left out is in the log alone.
     """
-    closed = [e for e in run.epochs if not e.is_open and e.started_s is not None]
+    counting: dict[EpochId, list[tuple[int, str]]] = {}
+    for one in run.checkpoints:
+        if one.is_sealed and one.ref.is_own:
+            counting.setdefault(one.ref.epoch, []).append((one.ref.step, one.ref.digest))
+    closed = [e.id for e in run.epochs if not e.is_open and e.started_s is not None]
     left, carried = SEALED_STEPS_MAX, []
     for epoch in reversed(closed[-SEALS_MAX:]):
-        record = _seal(run, epoch, left)
-        left -= len(record.checkpoints)
-        carried.append(record)
+        steps = sorted(counting.get(epoch, ()), reverse=True)[:left]
+        left -= len(steps)
+        carried.append(
+            SealRecord(number=epoch.number, nonce=epoch.nonce, checkpoints=tuple(reversed(steps)))
+        )
     return tuple(reversed(carried))
-
-
-def _seal(run: Run, epoch: Epoch, most: int) -> SealRecord:
-    """Return what counts of a closed epoch, of its steps the newest ``most``."""
-    counting = sorted(
-        (c.ref.step, c.ref.digest)
-        for c in run.checkpoints
-        if c.ref.epoch == epoch.id and c.is_sealed and c.ref.is_own
-    )
-    return SealRecord(
-        number=epoch.id.number,
-        nonce=epoch.id.nonce,
-        checkpoints=tuple(counting[max(0, len(counting) - most) :]),
-    )
 
 
 def path(run: Run, ref: CheckpointRef) -> str:
