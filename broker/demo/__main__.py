@@ -31,7 +31,7 @@ To play with it yourself, in two terminals, after `. .venv/bin/activate` in each
   broker local preempt us-east4 --flavor h100-spot --notice 20s
   broker watch line
   broker init                        an intent of your own to start from
-  brokerd stop-embedded              end the regions, their gangs and their files
+  brokerd stop-embedded              end the regions and their gangs; log and stores stay
 """
 
 
