@@ -45,10 +45,10 @@ def judge(
         return ended
     told: list[RunCommand] = [*ended, *judge_regions(view, run, now)]
     told += judge_gang(view, run, facts, now)
-    told += say_silence(view, run, now)
     told += judge_gates(view, run, now)
     told += prepare(view, run, now)
     if not any(isinstance(command, StopEpoch) for command in told):
+        told += say_silence(view, run, now)
         told += grant(view, run, now, nonces)
         told += judge_waits(view, run, now)
     return tuple(_without_repeats(told))
@@ -72,7 +72,8 @@ def next_look_s(view: View, run: Run, facts: EpochFacts | None, now: Moment) -> 
             times.append(now.elapsed_s + LOOK_AT_LEAST_S)
             times += _some(goes_on_at_s(view, epoch))
         if epoch.stop is not None:
-            times += _some(run.why.next_at_s)
+            # Said anew when that time has passed unheard.
+            times.append(now.elapsed_s + LOOK_AT_LEAST_S)
     if run.live_placements:
         times.append(now.elapsed_s + LOOK_AT_LEAST_S)
     ahead = [at_s for at_s in times if at_s > now.elapsed_s]

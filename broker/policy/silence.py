@@ -39,7 +39,7 @@ def _is_due(why: Why, now: Moment) -> bool:
 def _heard(view: View, run: Run, epoch: Epoch, now: Moment) -> tuple[RunCommand, ...]:
     """Say how a start stands whose cluster answers, when the last word is no longer so."""
     was_silent, why = run.why.reason in _SILENT, run.why
-    is_late = why.next_at_s is not None and why.next_at_s <= now.elapsed_s
+    is_late = why.next_at_s is not None and now.since(why.next_at_s) >= STOP_HEARD_S
     if epoch.stop is not None:
         if not was_silent and not is_late:
             return ()
@@ -81,12 +81,12 @@ def _next(
     who, at_s = may_go_on_without(view, epoch, now), goes_on_at_s(view, epoch)
     if who is not None:
         return f"the run goes on without it, says {who}", now.elapsed_s + STOP_HEARD_S
-    back = "it answers" if is_configured else "it is configured again"
-    until = f"until {back}, or a person says broker replace --epoch {epoch.id.number}"
+    says = f"a person says broker replace --epoch {epoch.id.number}"
     if at_s is not None and at_s > now.elapsed_s:
-        return f"the run goes on without it; till then nothing, {until}", at_s
+        return f"the run goes on without it, or sooner when {says}", at_s
+    back = "it answers" if is_configured else "it is configured again"
     # Rarer and rarer: what has lasted long will last as long again.
-    return f"nothing {until}", now.elapsed_s + max(LOOK_AGAIN_S, silent_s)
+    return f"nothing until {back}, or {says}", now.elapsed_s + max(LOOK_AGAIN_S, silent_s)
 
 
 def _explain(why: Why, at_s: float | None = None) -> ExplainWait:

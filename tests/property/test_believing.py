@@ -11,6 +11,7 @@ from broker.history.regional import RegionState
 from broker.loops.believing import believed
 from broker.loops.reporting import reports
 from broker.loops.translate import facts_of, signal_of
+from broker.model.policy import RegionPolicy
 from broker.service.convert_region import region_message
 from regions.cluster import (
     Cause,

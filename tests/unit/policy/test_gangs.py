@@ -125,7 +125,7 @@ def test_a_rank_that_is_done_before_the_others_is_no_loss() -> None:
 def test_a_start_that_not_all_ranks_reported_is_fenced_and_said() -> None:
     scene = Scene()
     scene.story.placed().prepared().at_gate().granted().started()
-    assert scene.told_after(119.0) == ()
+    assert stops(scene.told_after(119.0)) == []
     commands = scene.told_after(1.0)
     assert kinds(commands) == [WarnRun, StopEpoch]
     assert stops(commands) == [Reason.START_NOT_REPORTED]
