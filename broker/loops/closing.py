@@ -11,8 +11,16 @@ from broker.loops.sight import ClusterSight
 from broker.loops.translate import REASON_OF, SENTENCE_MAX
 from broker.model.reasons import Reason
 from broker.model.run import CloseRule, Epoch, RankEnd, Run
-from regions.cluster import Cause, EpochSeen, OwnerState, PlacementSeen, RankEnded, Stage
-from regions.launcher import layout, rules
+from regions.cluster import (
+    Cause,
+    EpochSeen,
+    MemberSeen,
+    OwnerState,
+    PlacementSeen,
+    RankEnded,
+    Stage,
+)
+from regions.launcher import exits, layout, rules
 from regions.launcher.codec import Unreadable
 from regions.launcher.reading import Absent, Reading, Unreachable
 
@@ -42,6 +50,14 @@ _EXPLAINS = frozenset(
         Cause.IMAGE_PULL_FAILING,
     }
 )
+
+
+_KILLED = 9  # by whoever took the machine, as like as not: it explains nothing
+_LAUNCHER_EXITS = {
+    code: cause.value.replace("_", " ")
+    for cause, code in exits.OF_CAUSE.items()
+    if cause is not rules.Cause.CANNOT_RUN
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,16 +102,20 @@ def has_lost_its_place(epoch: Epoch, sight: ClusterSight) -> bool:
     return sight.is_reachable and seen is not None and seen.stage is Stage.ENDED
 
 
-def rank_ends(epoch: Epoch, seen: EpochSeen | None, *, is_all_over: bool) -> tuple[RankEnd, ...]:
+def rank_ends(
+    epoch: Epoch, seen: EpochSeen | None, placement: PlacementSeen | None, *, is_all_over: bool
+) -> tuple[RankEnd, ...]:
     """Return how each listed rank ended that has, in order of rank.
 
-    ``is_all_over``: the protocol says that every one has; those without a report are gone.
+    ``is_all_over``: the protocol says that every one has; those without a report are gone, and how
+    they failed is what their cluster, ``placement``, saw of them.
     """
     reported = {end.rank: end for end in seen.ends} if seen is not None else {}
     gone = seen.gone if seen is not None else frozenset()
+    failed = _failed(placement)
     nonces = epoch.nonces or (seen.nonces if seen is not None else ())
     return tuple(
-        _rank_end(rank, reported.get(rank))
+        _rank_end(rank, reported.get(rank), failed.get(rank))
         for rank in range(len(nonces))
         if rank in reported or rank in gone or is_all_over
     )
@@ -161,7 +181,27 @@ def _gone(
     return frozenset(nonces[rank] for rank in ranks if rank < len(nonces))
 
 
-def _rank_end(rank: int, end: RankEnded | None) -> RankEnd:
+def _failed(placement: PlacementSeen | None) -> dict[int, MemberSeen]:
+    """Return, by rank, the processes whose failure their cluster saw.
+
+    A success is believed of a listed process alone, in the store (B4); of a rank that had two
+    processes, nothing is said.
+    """
+    members = () if placement is None else placement.members
+    ranks = [member.rank for member in members]
+    return {
+        member.rank: member
+        for member in members
+        if (member.exit_code or (member.signal and member.signal != _KILLED))
+        and ranks.count(member.rank) == 1
+    }
+
+
+def _rank_end(rank: int, end: RankEnded | None, failed: MemberSeen | None) -> RankEnd:
+    if end is None and failed is not None:
+        code = failed.exit_code
+        cause = "" if code is None else _LAUNCHER_EXITS.get(code, "")
+        return RankEnd(rank=rank, exit_code=code, signal=failed.signal, cause=cause)
     if end is None:
         return RankEnd(rank=rank, exit_code=None, cause="seen gone")
     # "command" says nothing: it is what a rank does.

@@ -73,7 +73,7 @@ class EpochBook:
                 return None
             found = _records(epoch, notes.finding)
         is_all_over = closed in (CloseRule.SEEN_ENDED, CloseRule.FENCE_HEARD)
-        ends = rank_ends(epoch, seen, is_all_over=is_all_over)
+        ends = rank_ends(epoch, seen, placement, is_all_over=is_all_over)
         if ends and notes.first_end_s is None:
             notes.first_end_s = now.elapsed_s
         explained = explain(seen, placement)

@@ -10,7 +10,7 @@ from broker.loops.converger import _paid
 from broker.loops.sight import ClusterSight
 from broker.model.reasons import Reason
 from broker.model.run import CloseRule, RankEnd
-from regions.cluster import Cause, OwnerState, Stage
+from regions.cluster import Cause, MemberSeen, OwnerState, Stage
 from regions.launcher import rules
 from tests.builders import Story
 from tests.unit.loops.seeing import ended, epoch_seen, placement_seen, sight_of, silent
@@ -104,11 +104,28 @@ def test_an_object_that_somebody_deleted_is_believed_gone_after_its_fence() -> N
 def test_ends_are_told_rank_by_rank() -> None:
     story = Story().accepted().training()
     seen = epoch_seen(story.run, ends=(ended(story.run, 1, 7),))
-    assert rank_ends(story.epoch, seen, is_all_over=False) == (RankEnd(rank=1, exit_code=7),)
-    assert rank_ends(story.epoch, seen, is_all_over=True) == (
+    assert rank_ends(story.epoch, seen, None, is_all_over=False) == (RankEnd(rank=1, exit_code=7),)
+    assert rank_ends(story.epoch, seen, None, is_all_over=True) == (
         RankEnd(rank=0, exit_code=None, cause="seen gone"),
         RankEnd(rank=1, exit_code=7),
     )
+
+
+def test_a_failure_that_only_the_cluster_saw_is_one_and_a_success_is_not() -> None:
+    story = Story().accepted().training()
+    members = (
+        MemberSeen(rank=0, member="m0", is_alive=False, exit_code=0, signal=None),
+        MemberSeen(rank=1, member="m1", is_alive=False, exit_code=7, signal=None),
+    )
+    seen = placement_seen(story.placement("alpha"), story.run, stage=Stage.ENDED, members=members)
+    assert rank_ends(story.epoch, None, seen, is_all_over=True) == (
+        RankEnd(rank=0, exit_code=None, cause="seen gone"),
+        RankEnd(rank=1, exit_code=7),
+    )
+    twice = replace(seen, members=(*members, replace(members[1], member="m2", exit_code=87)))
+    assert rank_ends(story.epoch, None, twice, is_all_over=True)[1].exit_code is None
+    told = replace(seen, members=(members[0], replace(members[1], exit_code=87)))
+    assert rank_ends(story.epoch, None, told, is_all_over=True)[1].cause == "preempted"
 
 
 @pytest.mark.parametrize(
