@@ -26,7 +26,8 @@ from broker.runtime.entropy import Ids
 from broker.runtime.metrics import Metrics
 from broker.service.bundles import BundleFolder
 from broker.service.ports import Ports
-from broker.store.ledger import BROKER_STREAM, Ledger
+from broker.store.ledger import Ledger
+from broker.store.streams import BROKER_STREAM
 from regions.launcher.store import DirectoryStore as LauncherStore
 from regions.local import config as worlds
 from regions.local.client import LocalCluster
@@ -159,7 +160,8 @@ async def assemble(
         Parts(
             log=ledger,
             outposts=tuple(
-                Outpost(cluster=port.cluster, region=port.region, port=port) for port in clusters
+                Outpost(cluster=port.cluster, region=port.region, port=port, news=port)
+                for port in clusters
             ),
             content=content,
             bundles=bundles,

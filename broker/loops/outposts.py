@@ -2,17 +2,27 @@
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import Protocol
 
 from regions.cluster import Cluster
 
 
+class News(Protocol):
+    """Tells of a cluster's changes as they come, where a cluster can."""
+
+    async def wait_for_news(self, timeout_s: float) -> bool:
+        """Wait until there is something new to see. False: nothing came, or nobody answers."""
+        ...
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outpost:
-    """One cluster, the region it stands in, and the port to it."""
+    """One cluster, the region it stands in, and the port to it. ``news`` None: it only answers."""
 
     cluster: str
     region: str
     port: Cluster
+    news: News | None = None
 
 
 class Outposts:

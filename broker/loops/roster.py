@@ -23,6 +23,7 @@ class _Entry:
     clusters: frozenset[str]
     is_validating: bool
     is_preparing: bool
+    is_turning: bool
     has_content: bool
 
 
@@ -38,6 +39,7 @@ class Roster:
         self._by_cluster: dict[str, set[str]] = defaultdict(set)
         self.validating: set[str] = set()
         self.preparing: set[str] = set()
+        self.turning: set[str] = set()  # a gang is about to start, or to stop
         self.with_content: set[str] = set()
         for run in log.live_runs().values():
             self._put(run)
@@ -84,6 +86,8 @@ class Roster:
             self.validating.add(run.name)
         if entry.is_preparing:
             self.preparing.add(run.name)
+        if entry.is_turning:
+            self.turning.add(run.name)
         if entry.has_content:
             self.with_content.add(run.name)
 
@@ -96,7 +100,7 @@ class Roster:
             self._by_placement.pop(placement, None)
         for cluster in entry.clusters:
             self._by_cluster[cluster].discard(name)
-        for index in (self.validating, self.preparing, self.with_content):
+        for index in (self.validating, self.preparing, self.turning, self.with_content):
             index.discard(name)
 
 
@@ -110,5 +114,22 @@ def _entry(run: Run) -> _Entry:
         clusters=frozenset(clusters),
         is_validating=run.state is RunState.VALIDATING,
         is_preparing=any(p.state is PlacementState.PREPARING and p.withdraw is None for p in live),
+        is_turning=_is_turning(run),
         has_content=bool(run.checkpoints) or run.open_epoch is not None,
+    )
+
+
+def _is_turning(run: Run) -> bool:
+    """Whether its machines are there and it does not train yet, or no longer."""
+    epoch = run.open_epoch
+    if epoch is not None and epoch.started_s is not None:
+        return epoch.running_s is None or epoch.stop is not None
+    return any(
+        placement.state is PlacementState.AT_GATE
+        or (
+            placement.state is PlacementState.PROVISIONING
+            and placement.arrival.nodes_here is not None
+            and placement.arrival.nodes_here == placement.arrival.nodes_wanted
+        )
+        for placement in run.live_placements
     )

@@ -8,18 +8,29 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Protocol
 
 from broker.loops.engine import Agents
+from broker.loops.outposts import News
+from broker.model.moment import Moment
 from broker.store.feed import Changes
 
 SPACING_S = 0.02  # news that comes together is taken together
 BUSY_S = 0.1  # file work that is under way is asked for so often
 IDLE_S = 5.0
+# Gates and reports are in stores and bring no news: where a gang is about to start or to stop,
+# its cluster is looked at so many times as often.
+TURNING = 5
+SOONEST = 10  # a time that is due is met at the latest after this part of the placer's pause
 
 
 class Clock(Protocol):
     """A clock that can also be waited on."""
+
+    def now(self) -> Moment:
+        """Return the present moment."""
+        ...
 
     async def sleep(self, seconds: float) -> None:
         """Wait on the monotonic clock."""
@@ -54,9 +65,20 @@ def keep_all(agents: Agents, keeper: Keeper, clock: Clock, pace: Pace) -> None:
     ) -> None:
         keeper.keep(name, lambda: keep_going(tick, news, pause_s, clock))
 
+    def look_s(cluster: str) -> float:
+        is_turning = not agents.roster.turning.isdisjoint(agents.roster.on_cluster(cluster))
+        return pace.look_s / TURNING if is_turning else pace.look_s
+
+    def place_s() -> float:
+        at_s = agents.placer.next_s()
+        left_s = pace.place_s if at_s is None else at_s - clock.now().elapsed_s
+        return min(pace.place_s, max(pace.place_s / SOONEST, left_s))
+
     for index, outpost in enumerate(agents.outposts):
         observer, converger = agents.observers[index], agents.convergers[index]
-        keep(f"observer {outpost.cluster}", observer.tick, None, lambda: pace.look_s)
+        pause_s = partial(look_s, outpost.cluster)
+        looking = partial(keep_looking, observer.tick, outpost.news, pause_s, clock)
+        keeper.keep(f"observer {outpost.cluster}", looking)
         keep(
             f"converger {outpost.cluster}",
             converger.tick,
@@ -64,7 +86,7 @@ def keep_all(agents: Agents, keeper: Keeper, clock: Clock, pace: Pace) -> None:
             lambda: pace.converge_s,
         )
     placer, carrier, validator = agents.placer, agents.carrier, agents.validator
-    keep("placer", placer.tick, placer.changes, lambda: pace.place_s)
+    keep("placer", placer.tick, placer.changes, place_s)
     keep("validator", validator.tick, validator.changes, lambda: IDLE_S)
     keep(
         "carrier",
@@ -97,3 +119,20 @@ async def keep_going(
         with suppress(TimeoutError):
             async with asyncio.timeout(pause_s()):
                 await news.wait()
+
+
+async def keep_looking(
+    tick: Callable[[], Awaitable[None]],
+    news: News | None,
+    pause_s: Callable[[], float],
+    clock: Clock,
+) -> None:
+    """Look for ever: after the pause, or sooner when the cluster itself tells of something new."""
+    while True:
+        await tick()
+        await clock.sleep(SPACING_S)
+        wait_s, began_s = pause_s(), clock.now().elapsed_s
+        if news is not None and await news.wait_for_news(wait_s):
+            continue
+        # A cluster that does not answer tells nothing, and is not asked in a hurry.
+        await clock.sleep(max(0.0, wait_s - (clock.now().elapsed_s - began_s)))
