@@ -4,20 +4,17 @@ The rule: it ends as it began, with no process and no file of its own left. Read
 """
 
 import argparse
-import asyncio
-import signal
 import sys
-import types
 
 from rich.console import Console
 
 from broker.demo.chronicle import StoryError
 from broker.demo.household import Household, HouseholdError
+from broker.demo.interrupts import Interrupts
 from broker.demo.screen import Screen
 from broker.demo.story import REGIONS, Pace, tell
 
 FAILED, INTERRUPTED = 1, 130
-_STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 NEXT = """
 To play with it yourself, in two terminals, after `. .venv/bin/activate` in each:
 
@@ -38,40 +35,27 @@ To play with it yourself, in two terminals, after `. .venv/bin/activate` in each
 def main(arguments: list[str]) -> int:
     """Run the demo; returns 0 when all of its story happened."""
     pace = _pace(arguments)
-    for number in _STOPPING[1:]:
-        signal.signal(number, _as_ctrl_c)
+    interrupts = Interrupts()
+    interrupts.listen()
     household = Household()
-    status = FAILED
     try:
         household.open()
         with Screen(REGIONS, Console(highlight=False)) as screen:
-            asyncio.run(tell(household, screen, pace))
-        status = 0
+            status = 0 if interrupts.run(tell(household, screen, pace)) else INTERRUPTED
     except (StoryError, HouseholdError) as error:
-        sys.stderr.write(f"demo: {error}\n")
-    except KeyboardInterrupt:
-        sys.stderr.write("\ndemo: interrupted; ending the regions and removing their files\n")
-        status = INTERRUPTED
+        status = INTERRUPTED if interrupts.came else FAILED
+        if not interrupts.came:
+            sys.stderr.write(f"demo: {error}\n")
     finally:
-        is_clean = _clean_up(household)
+        if interrupts.came:
+            sys.stderr.write("\ndemo: interrupted; ending the regions and removing their files\n")
+        is_clean = household.close()
     if not is_clean:
         sys.stderr.write(f"demo: something is left in {household.folder}\n")
         return status or FAILED
     if status == 0:
         sys.stdout.write(NEXT)
     return status
-
-
-def _clean_up(household: Household) -> bool:
-    """End everything. A second Ctrl-C must not leave half of it."""
-    for number in _STOPPING:
-        signal.signal(number, signal.SIG_IGN)
-    return household.close()
-
-
-def _as_ctrl_c(_: int, __: types.FrameType | None) -> None:
-    """Do what a Ctrl-C does, which asyncio turns into an orderly end."""
-    signal.raise_signal(signal.SIGINT)
 
 
 def _pace(arguments: list[str]) -> Pace:

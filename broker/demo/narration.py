@@ -52,6 +52,7 @@ class Narrator:
         self._homes: dict[int, str] = {}  # where each step's checkpoint was written
         self._copies: dict[int, list[str]] = {}  # and where copies of it came to stand
         self._places: dict[str, str] = {}  # the region of each placement
+        self._withdrawn: set[str] = set()  # how these go is of no interest
         self._coming: dict[str, tuple[str, float]] = {}  # a placement's machines, and since when
         self._told_step = 0
 
@@ -64,6 +65,8 @@ class Narrator:
         words = _WORDS.get(event.type)
         if words is None:
             return []
+        if event.type == pb.EVENT_TYPE_WITHDRAWAL_ORDERED:
+            self._withdrawn.add(event.placement)
         if event.type == pb.EVENT_TYPE_PLACEMENT_ADDED:
             self._places[event.placement] = event.place.region
         text = words[0].format(event.message, region=self._places.get(event.placement, ""))
@@ -101,6 +104,8 @@ class Narrator:
 
     def _sighting(self, event: Event, now_s: float) -> list[Told]:
         """Keep how many machines came, to be told once no more do; tell other news at once."""
+        if event.placement in self._withdrawn:
+            return []
         if event.placement_state != PLACEMENT_STATE_PROVISIONING:
             self._coming.pop(event.placement, None)
             is_news = event.placement_state in (PLACEMENT_STATE_QUEUED, PLACEMENT_STATE_AT_GATE)
