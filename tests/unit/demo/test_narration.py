@@ -70,6 +70,7 @@ def test_a_withdrawal_names_the_region_of_its_leg_and_a_stuck_wait_what_is_next(
         "judged stuck: five came; move",
         "withdrawn from a: b was first",
     ]
+    assert narrator.hear(seen_at(placement_pb2.PLACEMENT_STATE_QUEUED, 0), 0.0) == []
 
 
 def completed(step: int, region: str) -> pb.Event:
