@@ -103,10 +103,13 @@ class LocalCluster:
         while True:
             request = wire.ReadLog(placement=placement, rank=rank, offset=offset, wait_s=wait_s)
             chunk = await self._ask(request)
-            if not isinstance(chunk, wire.LogChunk):
+            if not isinstance(chunk, wire.LogChunk) or len(chunk.data) > wire.MAX_LOG_CHUNK_BYTES:
                 raise ClusterUnreachableError(f"{self.cluster} answered something else")
             if not chunk.is_known:
                 raise NoSuchLogError(f"{self.cluster} holds nothing of placement {placement}")
+            if chunk.data and chunk.offset <= max(0, offset):
+                # Who believed it would be told the same bytes for ever.
+                raise ClusterUnreachableError(f"{self.cluster} answered what cannot be")
             offset = chunk.offset
             if chunk.data:
                 yield offset, chunk.data
