@@ -49,9 +49,17 @@ def ranked(
     view: View, tally: Tally, run: Run, offers: list[Offer], now: Moment
 ) -> list[tuple[float, Offer]]:
     """Return the offers with what each is worth to the run now, the best (lowest) first."""
-    crowd = view.crowd(now.elapsed_s) if run.has_started else 0
+    shares = tally.crowd_shares(now) if run.has_started else {}
     valued = [
-        (worth(run, offer, crowd, delay_cost(view, run, offer, tally.crowding_s(offer))), offer)
+        (
+            worth(
+                run,
+                offer,
+                shares.get(offer.region, 0.0),
+                delay_cost(view, run, offer, tally.crowding_s(offer)),
+            ),
+            offer,
+        )
         for offer in offers
     ]
     valued.sort(key=lambda some: (some[0], some[1].key, some[1].hardware_index))

@@ -21,7 +21,6 @@ CLIMBED_HASTE = 10.0  # with the wait nearly gone, time is what is bought
 TASTE = 0.02  # how much dearer a less preferred option may be found: ties go by preference
 SPREAD_USUAL = 0.02
 SPREAD_CROWD = 0.5  # a reclaim frees no capacity: many that move at once must not meet again
-CROWD = 3
 
 
 def score(question: Question, forecast: Forecast, content_s: float) -> float:
@@ -48,19 +47,20 @@ def wait_hours(question: Question, forecast: Forecast, content_s: float) -> floa
     return (forecast.chance * lucky_s + (1.0 - forecast.chance) * (lucky_s + unlucky_s)) / 3600.0
 
 
-def spread(run: Run, key: FlavorKey, crowd: int) -> float:
-    """Return a factor of 1 and a little more, the same for this run and flavor for ever.
+def spread(run: Run, key: FlavorKey, share: float) -> float:
+    """Return a factor of 1 and a little more, by which runs that would choose alike choose apart.
 
-    With ``crowd`` runs that lost their place together the differences between flavors widen to
-    half, so that runs that would all choose alike choose apart.
+    ``share`` (0 to 1) of the runs that lost their place together went to this region already: a
+    place that takes all of them is found dearer by half. What is left is chance, the same for this
+    run and flavor for ever.
     """
     unit = zlib.crc32(f"{run.uid}/{key.cluster}/{key.queue}/{key.flavor}".encode()) / 2**32
-    return 1.0 + (SPREAD_CROWD if crowd >= CROWD else SPREAD_USUAL) * unit
+    return 1.0 + SPREAD_USUAL * unit + SPREAD_CROWD * share
 
 
-def worth(run: Run, offer: Offer, crowd: int, delay: float) -> float:
+def worth(run: Run, offer: Offer, share: float, delay: float) -> float:
     """Return the score by which a run chooses, ``delay`` (see ``delay_cost``) included."""
-    return offer.score * spread(run, offer.key, crowd) + delay
+    return offer.score * spread(run, offer.key, share) + delay
 
 
 def delay_cost(view: View, run: Run, offer: Offer, delay_s: float) -> float:

@@ -8,6 +8,7 @@ it, or it will have ended before the larger one is expected to start.
 ``Tally`` counts what one plan gives away, so that its choices together keep every bound.
 """
 
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
@@ -20,6 +21,7 @@ from broker.placement.forecast import STARTUP_S
 from broker.placement.load import LineSum, WaitingGang
 from broker.placement.view import View
 
+CROWD = 3  # runs that lost their place together and do not all rush to the same one
 QUEUE_AHEAD = 2  # gangs beyond the free quota: the next two starts, and no crowd to take back
 
 
@@ -41,6 +43,7 @@ class Tally:
         self._gangs: dict[FlavorKey, list[WaitingGang]] = {}
         self._committed: dict[str, int] = {}
         self._waiting: dict[str, int] = {}
+        self._moved: list[str] = []
 
     def take(self, run: Run, offer: Offer, now: Moment) -> None:
         """Count an offer as given to a run."""
@@ -56,6 +59,8 @@ class Tally:
         self._gangs.setdefault(offer.key, []).append(gang)
         self._committed[team] = self._committed.get(team, 0) + _more(run, offer)
         self._waiting[team] = self._waiting.get(team, 0) + offer.gpus
+        if run.has_started:
+            self._moved.append(offer.region)
 
     def blocks(self, run: Run, offer: Offer, now: Moment) -> Blocked | None:
         """Return why the offer may not be taken now, or None."""
@@ -83,6 +88,18 @@ class Tally:
         if offer.gpus <= free - waiting_gpus:
             return 0.0
         return flavor.startup_s or STARTUP_S[flavor.capacity_type]
+
+    def crowd_shares(self, now: Moment) -> dict[str, float]:
+        """Return by region which share of the runs that lost their place of late went there.
+
+        Empty while they are too few to be a crowd. They end one by one, and each is placed in a
+        plan of its own: what counts is where those before it went, in this plan or an earlier one.
+        """
+        crowd = self._view.crowd(now.elapsed_s)
+        if crowd < CROWD:
+            return {}
+        went = Counter([*self._view.moved(now.elapsed_s), *self._moved])
+        return {region: min(1.0, gangs / crowd) for region, gangs in went.items()}
 
     def waiting_gpus(self, team: str) -> int:
         """Return the GPUs of all the team's waiting legs, this plan's included."""

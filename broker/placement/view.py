@@ -58,6 +58,7 @@ class View:
         self.attention: dict[str, None] = {}
         self.agenda = Agenda()
         self.losses: deque[float] = deque(maxlen=256)
+        self.moves: deque[tuple[float, str]] = deque(maxlen=256)
         self.bundle_regions: dict[str, frozenset[str]] = {}
         self.copy_rates: dict[str, float] = {}
         self._signals: dict[FlavorKey, deque[Signal]] = {}
@@ -76,6 +77,12 @@ class View:
             self.load.put(before, -1)
             if before.open_epoch is not None and run.state is RunState.QUEUED:
                 self.losses.append(run.updated.elapsed_s)
+            if run.has_started:
+                self.moves.extend(
+                    (leg.added_s, leg.site.region)
+                    for leg in run.live_placements
+                    if leg.id not in before.placements
+                )
         if run.is_ended:
             self.runs.pop(run.name, None)
             self.agenda.drop(run.name)
@@ -215,6 +222,10 @@ class View:
     def crowd(self, now_s: float) -> int:
         """Return how many runs lost their place of late."""
         return sum(1 for at_s in self.losses if now_s - at_s <= CROWD_WINDOW_S)
+
+    def moved(self, now_s: float) -> list[str]:
+        """Return the region of each leg that runs which had started got of late."""
+        return [region for at_s, region in self.moves if now_s - at_s <= CROWD_WINDOW_S]
 
     # ---- Indexes --------------------------------------------------------------------------------
 
