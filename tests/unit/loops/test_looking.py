@@ -1,0 +1,73 @@
+"""When a cluster is looked at next: at its news, else after the pause, and never in a hurry."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import pytest
+
+from broker.loops.running import keep_looking
+from broker.model.moment import Moment
+from tests.builders import make_moment
+
+
+class EnoughError(Exception):
+    """The test has seen what it wanted to see."""
+
+
+@dataclass
+class HandClock:
+    """Sleeping moves it, and nothing else."""
+
+    slept_s: float = 0.0
+
+    def now(self) -> Moment:
+        return make_moment(self.slept_s)
+
+    async def sleep(self, seconds: float) -> None:
+        self.slept_s += seconds
+
+
+@dataclass
+class Watched:
+    """A cluster that tells of news so often, each after a wait, and then answers nothing."""
+
+    clock: HandClock
+    news: int
+    after_s: float = 0.0
+    looks_s: list[float] = field(default_factory=list)
+
+    async def tick(self) -> None:
+        self.looks_s.append(round(self.clock.slept_s, 6))
+        if len(self.looks_s) == 3:
+            raise EnoughError
+
+    async def wait_for_news(self, timeout_s: float) -> bool:
+        if self.news == 0:
+            return False
+        self.news -= 1
+        await self.clock.sleep(self.after_s)
+        return True
+
+
+async def looks_of(watched: Watched, *, can_tell: bool = True) -> list[float]:
+    news = watched if can_tell else None
+    with pytest.raises(EnoughError):
+        await keep_looking(watched.tick, news, lambda: 0.5, watched.clock)
+    return watched.looks_s
+
+
+async def test_news_makes_the_next_look_sooner() -> None:
+    watched = Watched(HandClock(), news=2, after_s=0.1)
+    assert await looks_of(watched) == pytest.approx([0.0, 0.12, 0.24])
+
+
+async def test_a_cluster_that_does_not_answer_is_asked_after_the_whole_pause() -> None:
+    watched = Watched(HandClock(), news=0)
+    assert await looks_of(watched) == pytest.approx([0.0, 0.52, 1.04])
+
+
+async def test_a_cluster_that_cannot_tell_is_looked_at_after_each_pause() -> None:
+    watched = Watched(HandClock(), news=9)
+    looks_s = await looks_of(watched, can_tell=False)
+    assert looks_s == pytest.approx([0.0, 0.52, 1.04])
