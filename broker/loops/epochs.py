@@ -17,6 +17,7 @@ from broker.model.run import CloseRule, Epoch, Run
 from broker.placement.view import View
 from broker.policy.facts import EpochFacts
 from broker.policy.regions import may_go_on_without
+from broker.policy.verdict import is_own_failure
 from regions.cluster import PlacementSeen, Stage
 from regions.launcher import rules
 
@@ -31,6 +32,7 @@ class _Notes:
 
     epoch: EpochId
     first_end_s: float | None = None
+    failed_s: float | None = None
     absent_since_s: float | None = None
     notice_until_s: float | None = None
     closed_since_s: float | None = None
@@ -76,11 +78,14 @@ class EpochBook:
         ends = rank_ends(epoch, seen, placement, is_all_over=is_all_over)
         if ends and notes.first_end_s is None:
             notes.first_end_s = now.elapsed_s
+        if notes.failed_s is None and any(is_own_failure(end) for end in ends):
+            notes.failed_s = now.elapsed_s
         explained = explain(seen, placement)
         return EpochFacts(
             epoch=epoch.id,
             ends=ends,
             first_end_s=notes.first_end_s,
+            failed_s=notes.failed_s,
             closed=closed,
             found=found,
             cause=explained.cause,

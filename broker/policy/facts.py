@@ -17,7 +17,8 @@ class EpochFacts:
     """One open epoch as last seen. Points in time are broker seconds.
 
     ``ends`` are the listed ranks that ended or were seen gone (exit code and signal None: gone),
-    ``first_end_s`` is when the first end was seen. ``closed`` is the rule by which the start
+    ``first_end_s`` is when the first end was seen, ``failed_s`` when the first was that
+    the command ended by itself, without success. ``closed`` is the rule by which the start
     protocol calls the epoch closed, None while it does not. ``found`` is what a scan of its store
     found complete. ``cause`` is what its cluster says happened to the gang or its machines, None
     for nothing; ``notice_until_s`` is when a machine of it is announced to be taken.
@@ -26,6 +27,7 @@ class EpochFacts:
     epoch: EpochId
     ends: tuple[RankEnd, ...] = ()
     first_end_s: float | None = None
+    failed_s: float | None = None
     closed: CloseRule | None = None
     found: tuple[RecordCheckpoint, ...] = ()
     cause: Reason | None = None

@@ -12,7 +12,14 @@ from broker.model.run import Epoch, Run
 from broker.placement.view import View
 from broker.placement.words import duration
 from broker.policy.facts import EpochFacts
-from broker.policy.verdict import explained_by, is_bad, sentence, verdict_at_s
+from broker.policy.verdict import (
+    explained_by,
+    failure_sentence,
+    has_failed_before_its_drain,
+    is_bad,
+    sentence,
+    verdict_at_s,
+)
 
 
 def judge_gang(
@@ -27,6 +34,9 @@ def judge_gang(
         # Every rank said what it saved and stands by, or the time is over: nothing is gained by
         # holding the machines longer (law 8).
         # The log says it loudly when nobody acknowledged (law 9).
+        if facts is not None and has_failed_before_its_drain(epoch, facts):
+            # That the others left as they were asked makes its failure nobody else's (law 5).
+            return (StopEpoch(reason=Reason.COMMAND_FAILED, message=failure_sentence(facts)),)
         return (StopEpoch(reason=drain.reason, message=drain.message),)
     if facts is not None and facts.epoch == epoch.id and facts.closed is None:
         told = _broken(view, epoch, facts, now) or _noticed(epoch, facts, now)

@@ -13,6 +13,8 @@ from broker.model.run import CloseRule, Epoch, RankEnd, Run
 from broker.placement.view import View
 from broker.policy.facts import EpochFacts
 
+SIGNALLED = 128  # above it a shell tells of a signal
+
 
 def close(view: View, run: Run, facts: EpochFacts, now: Moment) -> tuple[CloseEpoch, ...]:
     """Return the close of the run's open epoch, or nothing while it is open or unexplained."""
@@ -23,6 +25,9 @@ def close(view: View, run: Run, facts: EpochFacts, now: Moment) -> tuple[CloseEp
     until_s = verdict_at_s(view, epoch, facts)
     if cause is None and until_s is not None and now.elapsed_s < until_s:
         return ()
+    message = "" if cause is None else facts.message or sentence(epoch, cause)
+    if cause is None and has_failed_before_its_drain(epoch, facts):
+        cause, message = Reason.COMMAND_FAILED, failure_sentence(facts)
     has_ends = facts.closed in (CloseRule.SEEN_ENDED, CloseRule.FENCE_HEARD)
     return (
         CloseEpoch(
@@ -31,20 +36,65 @@ def close(view: View, run: Run, facts: EpochFacts, now: Moment) -> tuple[CloseEp
             ends=facts.ends if has_ends else (),
             found=facts.found,
             cause=cause,
-            message="" if cause is None else facts.message or sentence(epoch, cause),
+            message=message,
         ),
     )
 
 
 def explained_by(epoch: Epoch, facts: EpochFacts) -> Reason | None:
-    """Return the cause that is not the command's own, None when the exits speak for themselves."""
+    """Return the cause that is not the command's own, None when the exits speak for themselves.
+
+    Whatever befell the gang later explains nothing: a verdict that was reached stands, and of
+    ranks that all ended by themselves no machine was taken.
+    """
+    is_judged = epoch.stop is not None and epoch.stop.reason is Reason.COMMAND_FAILED
+    if is_judged or _is_untouched(facts):
+        return None
     if facts.cause is not None and is_infrastructure(facts.cause):
         return facts.cause
     drain = epoch.drain
     # A gang asked to leave that dies before it answered was on its way out.
-    if drain is not None and facts.ends and is_infrastructure(drain.reason):
+    is_leaving = drain is not None and not has_failed_before_its_drain(epoch, facts)
+    if drain is not None and is_leaving and facts.ends and is_infrastructure(drain.reason):
         return drain.reason
     return None
+
+
+def has_failed_before_its_drain(epoch: Epoch, facts: EpochFacts) -> bool:
+    """Return whether a rank had failed by itself when the gang was asked to leave."""
+    return (
+        epoch.drain is not None
+        and facts.failed_s is not None
+        and facts.failed_s < epoch.drain.ordered_s
+    )
+
+
+def is_own_failure(end: RankEnd) -> bool:
+    """Return whether a rank's command ended by itself, without success: nobody ended it."""
+    return is_bad(end) and _is_by_itself(end)
+
+
+def failure_sentence(facts: EpochFacts) -> str:
+    """Return what to say of the first rank that failed by itself."""
+    failed = [end for end in facts.ends if is_own_failure(end)]
+    if not failed:
+        return "a rank ended by itself, without success"
+    first = min(failed, key=lambda end: end.rank)
+    return f"rank {first.rank} ended with exit code {first.exit_code}"
+
+
+def _is_untouched(facts: EpochFacts) -> bool:
+    """Whether all is over, and each rank left its own word of how its command ended.
+
+    What takes a machine, or a gang, ends a process by a signal or leaves no word at all.
+    """
+    is_over = facts.closed in (CloseRule.SEEN_ENDED, CloseRule.FENCE_HEARD)
+    return is_over and bool(facts.ends) and all(_is_by_itself(end) for end in facts.ends)
+
+
+def _is_by_itself(end: RankEnd) -> bool:
+    is_told = end.signal is not None or bool(end.cause)
+    return end.exit_code is not None and end.exit_code <= SIGNALLED and not is_told
 
 
 def verdict_at_s(view: View, epoch: Epoch, facts: EpochFacts) -> float | None:

@@ -78,6 +78,63 @@ def test_a_notice_explains_the_failures_of_its_peers() -> None:
     assert close.message
 
 
+def test_a_notice_that_comes_while_every_rank_failed_by_itself_explains_nothing() -> None:
+    scene = training()
+    scene.says(
+        ends=ends(1, 2),
+        closed=CloseRule.SEEN_ENDED,
+        first_end_s=0.0,
+        failed_s=0.0,
+        cause=Reason.NODE_PREEMPTED,
+    )
+    assert scene.told() == ()
+    (close,) = scene.told_after(10.0)
+    assert isinstance(close, CloseEpoch)
+    assert close.cause is None
+
+
+def test_a_verdict_that_was_reached_stands_whatever_comes_after_it() -> None:
+    scene = training()
+    scene.says(ends=ends(3), first_end_s=0.0, failed_s=0.0)
+    scene.story.wait(10.0)
+    scene.obeys()
+    told = replace(ends(3, 143)[1], cause="fenced")
+    scene.says(
+        ends=(ends(3)[0], told),
+        closed=CloseRule.FENCE_HEARD,
+        first_end_s=0.0,
+        failed_s=0.0,
+        cause=Reason.EVICTED,
+    )
+    scene.obeys()
+    assert scene.run.why.reason is Reason.FAILED_BEFORE_CHECKPOINT
+
+
+@pytest.mark.parametrize(
+    ("failed_s", "reason"),
+    [(99.0, Reason.FAILED_BEFORE_CHECKPOINT), (101.0, Reason.REGION_DRAINING)],
+)
+def test_a_drain_explains_only_what_failed_after_it_was_asked(
+    failed_s: float, reason: Reason
+) -> None:
+    scene = training()
+    scene.story.wait(100.0 - scene.story.now.elapsed_s)
+    scene.rules("alpha", drain=True)
+    scene.obeys()
+    scene.says(ends=ends(1), first_end_s=failed_s, failed_s=failed_s)
+    scene.story.wait(3_600.0)
+    scene.obeys()
+    drained = replace(ends(0, 0)[1], cause="drained")
+    scene.says(
+        ends=(ends(1)[0], drained),
+        closed=CloseRule.FENCE_HEARD,
+        first_end_s=failed_s,
+        failed_s=failed_s,
+    )
+    scene.obeys()
+    assert scene.run.why.reason is reason
+
+
 def test_a_stop_of_ours_needs_no_explanation() -> None:
     scene = training()
     scene.story.stopped()
