@@ -202,7 +202,7 @@ def _read_placements(look: _Look) -> dict[str, PlacementInStore]:
     seen = {}
     for name in _listed(look.store, look.keys.placements):
         placement = name.rstrip("/")
-        if not layout.is_name(placement):
+        if not (name.endswith("/") and layout.is_name(placement)):
             continue
         last = look.before.placements.get(placement)
         if placement in look.closed.placements and last is not None:
