@@ -1,7 +1,8 @@
 """A brokerd and three embedded clusters that a test may kill, in a folder of their own.
 
 The rule: nothing here is a stand-in: the same programs as anywhere, and SIGKILL. Whatever happens,
-``close`` leaves no process and no file. Read ``Town.start`` first.
+``close`` leaves no process and no file; should the test itself be killed, a pipe that only it holds
+ends the clusters and their gangs. Read ``Town.start`` first.
 """
 
 from __future__ import annotations
@@ -50,6 +51,7 @@ class Town:
         self.diary.touch()
         self._config = self.folder / "brokerd.toml"
         self._config.write_text("".join(self._found(region) for region in REGIONS))
+        self._lifeline, self._held = os.pipe()
         self._brokerd: subprocess.Popen[bytes] | None = None
 
     # ---- brokerd ----
@@ -60,10 +62,11 @@ class Town:
     def start(self) -> None:
         with (self.folder / "brokerd.log").open("ab") as log:
             self._brokerd = subprocess.Popen(
-                [*BROKERD, *self._options()],
+                [*BROKERD, *self._options(), "--lifeline", str(self._lifeline)],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
+                pass_fds=(self._lifeline,),
                 start_new_session=True,
             )
 
@@ -169,6 +172,8 @@ class Town:
             for pid in self._ours():
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
+            os.close(self._held)
+            os.close(self._lifeline)
             shutil.rmtree(self.folder, ignore_errors=True)
 
     def _ours(self) -> list[int]:
