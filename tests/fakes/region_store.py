@@ -32,6 +32,10 @@ class Line(Protocol):
         ...
 
 
+class AnswerLost(StoreUnreachable):
+    """The write was done, and the caller cannot know."""
+
+
 class OpenLine:
     """A line on which nothing is lost."""
 
@@ -146,7 +150,7 @@ class ControlStore:
 
     def _answer(self, key: str) -> None:
         if not self.line.answers(key):
-            raise StoreUnreachable(f"{key}: the answer was lost")
+            raise AnswerLost(f"{key}: the answer was lost")
 
 
 @dataclass(frozen=True, slots=True)

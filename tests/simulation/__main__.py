@@ -11,6 +11,7 @@ import os
 import sys
 import time
 from collections.abc import Iterable
+from concurrent.futures import ProcessPoolExecutor
 
 from tests.simulation.play import Outcome, play
 
@@ -22,6 +23,7 @@ def main() -> int:
     """Play the seeds that were asked for."""
     parser = argparse.ArgumentParser(prog="python -m tests.simulation", description=__doc__)
     parser.add_argument("--seeds", default="0:200", metavar="FROM:TO")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="plays at once")
     parser.add_argument("--seed", type=int, help="only this one")
     parser.add_argument("--trace", action="store_true", help="tell all that happened")
     parser.add_argument("--about", default="", help="with --trace: only what is about this")
@@ -33,23 +35,29 @@ def main() -> int:
         _say([_summary(outcome), *_failures(outcome)])
         return 1 if outcome.breaches else 0
     first, _, last = arguments.seeds.partition(":")
-    return _play_all(range(int(first), int(last)))
+    return _play_all(range(int(first), int(last)), max(1, arguments.jobs))
 
 
-def _play_all(seeds: range) -> int:
+def _play_all(seeds: range, jobs: int) -> int:
     began_s = time.monotonic()
     broken = []
-    for count, seed in enumerate(seeds, 1):
-        outcome = play(seed)
-        if outcome.breaches:
-            broken.append(seed)
-            _say([_summary(outcome), *_failures(outcome)])
-        if count % EVERY == 0 or count == len(seeds):
-            spent_s = time.monotonic() - began_s
-            _say([f"{count} seeds, {len(broken)} broken, {spent_s:.0f} s"])
+    with ProcessPoolExecutor(jobs) as pool:
+        for count, (seed, lines) in enumerate(pool.map(_told, seeds), 1):
+            if lines:
+                broken.append(seed)
+                _say(lines)
+            if count % EVERY == 0 or count == len(seeds):
+                spent_s = time.monotonic() - began_s
+                _say([f"{count} seeds, {len(broken)} broken, {spent_s:.0f} s"])
     if broken:
         _say([f"broken: {' '.join(map(str, broken))}; tell one with --seed N --trace"])
     return 1 if broken else 0
+
+
+def _told(seed: int) -> tuple[int, list[str]]:
+    """Play a seed; return what is to be said of it, nothing when every law held."""
+    outcome = play(seed)
+    return seed, [_summary(outcome), *_failures(outcome)] if outcome.breaches else []
 
 
 def _summary(outcome: Outcome) -> str:

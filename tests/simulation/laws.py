@@ -9,7 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from broker.history.events import Recorded
+from broker.history.events import (
+    DrainAcknowledged,
+    DrainRequested,
+    Recorded,
+    Sealed,
+    StopOrdered,
+    Warned,
+)
 from broker.model.reasons import Reason
 from broker.model.run import CloseRule, Run
 from broker.model.states import RunState
@@ -169,7 +176,7 @@ def law_6_every_wait_is_explained(run: Run, now_s: float) -> Iterator[str]:
         yield f"it waits as {run.state}: {why.reason} {why.message!r}, next {why.next_action!r}"
     elif why.next_at_s is None:
         yield f"it waits for {why.reason}, and no time says when {why.next_action!r}"
-    elif why.next_at_s < now_s - 120.0:
+    elif run.state is RunState.QUEUED and why.next_at_s < now_s - 120.0:
         late_s = now_s - why.next_at_s
         yield f"it waits for {why.reason}; {why.next_action!r} was due {late_s:.0f} s ago"
 
@@ -209,7 +216,7 @@ def law_8_a_gate_is_left(process: Process, now_s: float) -> Iterator[str]:
             yield f"{process.member} has stood at its gate for {stood_s:.0f} s"
 
 
-def law_8_nothing_is_held_for_a_run_that_is_over(
+def law_8_nothing_is_held_for_what_is_over(
     placement: str, run: str, over_s: float
 ) -> Iterator[str]:
     """What a run held is given back soon after its end, while the cluster can be reached."""
@@ -218,14 +225,28 @@ def law_8_nothing_is_held_for_a_run_that_is_over(
 
 def law_9_silence_is_said(run: Run, cluster: str, silent_s: float) -> Iterator[str]:
     """A cluster that stopped answering is said to the runs that have something there."""
-    yield f"{cluster} is silent for {silent_s:.0f} s, and {run.name} was not told"
+    said = [*run.warnings, run.why]
+    if not any(why.reason is Reason.CLUSTER_SILENT for why in said):
+        yield f"{cluster} is silent for {silent_s:.0f} s, and {run.name} was not told"
 
 
-def law_9_an_unheard_drain_is_said(stream: list[Recorded], epoch: str) -> Iterator[str]:
-    """A drain that nobody acknowledged is said aloud."""
-    reasons = {getattr(one.event, "reason", None) for one in stream}
-    if Reason.DRAIN_UNACKNOWLEDGED not in reasons:
-        yield f"the drain of {epoch} was not acknowledged, and nobody said so"
+def law_9_an_unheard_drain_is_said(stream: list[Recorded]) -> Iterator[str]:
+    """A start that is stopped because nobody acknowledged its drain in time is said aloud."""
+    asked: DrainRequested | None = None
+    is_said = False
+    for one in stream:
+        match one.event:
+            case DrainRequested():
+                asked, is_said = one.event, False
+            case Warned():
+                is_said = is_said or one.event.reason is Reason.DRAIN_UNACKNOWLEDGED
+            case DrainAcknowledged() | Sealed():
+                asked = None
+            case StopOrdered() if asked is not None and one.at.elapsed_s >= asked.deadline_s:
+                if one.event.reason is asked.reason and not is_said:
+                    yield f"nobody acknowledged the drain of {asked.epoch.folder}, or says so"
+            case _:
+                pass
 
 
 def law_10_only_what_is_ours_and_over_goes(

@@ -85,8 +85,14 @@ class Life:
         """Run until dead. Returns whatever the reason was, but a breach of the code's own laws."""
         self._task = asyncio.current_task()
         stage, path = self.stage, self.stage.data / LOG_NAME
+        stage.pieces.before_life(path)
         clock = self._clock = SystemClock(read_mark(path), stage.readings)
-        ledger = open_ledger(path, clock, regions=sorted(stage.places), is_threaded=False)
+        try:
+            ledger = open_ledger(path, clock, regions=sorted(stage.places), is_threaded=False)
+        except LogError as error:
+            stage.witness.breach("law 3", "log", [f"it cannot be opened: {error}"])
+            self.is_dead = True
+            return
         try:
             await begin_life(ledger)
             await self._check_recovered(ledger)
@@ -176,7 +182,7 @@ class Life:
             found = laws.law_3_the_log_is_the_truth(name, told, events, run)
             witness.breach("law 3", run.uid, found)
         if since_s is not None:
-            self.stage.restored(set(runs))
+            self.stage.restored(runs)
 
 
 class ContentLine:
@@ -283,8 +289,8 @@ class SimLog:
     async def list_runs(self, query: RunQuery) -> RunPage:
         return await self.ledger.list_runs(query)
 
-    async def old_runs(self, before_s: float) -> tuple[str, ...]:
-        return await self.ledger.old_runs(before_s)
+    async def old_runs(self, before_s: float, skip: int = 0) -> tuple[str, ...]:
+        return await self.ledger.old_runs(before_s, skip)
 
     async def retire(self, names: Sequence[str], actor: Actor) -> tuple[str, ...]:
         self._life.cross("before retiring")

@@ -12,7 +12,7 @@ import random
 from dataclasses import dataclass
 from typing import Any
 
-from regions.cluster import Outcome
+from regions.cluster import Cause, Outcome
 from regions.launcher import layout
 from regions.launcher.rules import Standing, Step
 from regions.local.config import WorldConfig
@@ -27,8 +27,8 @@ from tests.simulation.processes import Process
 from tests.simulation.training import Gang
 from tests.simulation.witness import Witness
 
-NEVER_S = 1e12
 PASSES = 30
+STRUCK = (Cause.NODE_PREEMPTED, Cause.NODE_LOST, Cause.EVICTED, Cause.WITHDRAWN)
 
 
 @dataclass(slots=True)
@@ -62,6 +62,7 @@ class Place:
         self.cluster = config.cluster
         self.region = config.region
         self.weather = Weather()
+        self.silent_since_s: float | None = None
         self.objects = Objects(loop.time)
         self.objects.on_delete = lambda name: witness.deletes(self.region, name)
         self.processes: dict[str, Process] = {}
@@ -91,6 +92,7 @@ class Place:
                 self.world.step(self._loop.time())
                 if not self._obey():
                     break
+            self._excuse()
             self.showcase.refresh(self.config, self.world.state)
         finally:
             self._is_turning = False
@@ -118,6 +120,12 @@ class Place:
         """Let something go wrong in the cluster."""
         self.world.inject(fault, self._loop.time())
         self.turn()
+
+    def _excuse(self) -> None:
+        """Say which gangs were struck by something that is not their own doing."""
+        for job in self.world.state.jobs.values():
+            if job.take_cause is not None or job.cause in STRUCK:
+                self._witness.excused(self.region, job.name)
 
     def _obey(self) -> bool:
         was_active = False

@@ -29,9 +29,9 @@ from tests.simulation.trouble import Trouble
 from tests.simulation.users import Users
 from tests.simulation.witness import Breach, Witness
 
-TROUBLE_S = 450.0
+TROUBLE_S = 400.0
 CALM_S = 3_000.0  # after the troubles, until all must be over
-LOOK_S = 15.0
+LOOK_S = 10.0
 REGIONS = ("alpha", "beta", "gamma")
 MEMORY = Path("/dev/shm")
 
@@ -50,8 +50,12 @@ class Outcome:
     trace: tuple[tuple[float, str, str], ...]
 
 
-def play(seed: int, pieces: Pieces = PRODUCTION) -> Outcome:
-    """Play one seed to its end."""
+class Enough(Exception):
+    """A law is broken, and nobody wants to see more."""
+
+
+def play(seed: int, pieces: Pieces = PRODUCTION, *, is_patient: bool = True) -> Outcome:
+    """Play one seed to its end; when not ``is_patient``, to the first law that is broken."""
     loop = VirtualLoop()
     gc.disable()  # what a play leaves goes at its end, all at once
     folder = tempfile.mkdtemp(prefix="sim-", dir=MEMORY if MEMORY.is_dir() else None)
@@ -59,7 +63,7 @@ def play(seed: int, pieces: Pieces = PRODUCTION) -> Outcome:
     before = (logger.level, logger.propagate)
     try:
         asyncio.set_event_loop(loop)
-        theater = Theater(seed, loop, Path(folder), pieces)
+        theater = Theater(seed, loop, Path(folder), pieces, is_patient=is_patient)
         logger.handlers = [Alarm(theater.stage)]
         logger.propagate = False
         return loop.run_until_complete(theater.play())
@@ -78,7 +82,9 @@ def play(seed: int, pieces: Pieces = PRODUCTION) -> Outcome:
 class Theater:
     """Puts a stage up, and plays on it."""
 
-    def __init__(self, seed: int, loop: VirtualLoop, data: Path, pieces: Pieces) -> None:
+    def __init__(
+        self, seed: int, loop: VirtualLoop, data: Path, pieces: Pieces, *, is_patient: bool
+    ) -> None:
         self._loop = loop
         self.stage = Stage(
             seed=seed,
@@ -89,11 +95,21 @@ class Theater:
             witness=Witness(loop),
         )
         self._lives = 0
+        self._is_patient = is_patient
 
     async def play(self) -> Outcome:
         """Play: trouble, then calm, then the end."""
+        began_s = self._loop.time()
+        with suppress(Enough):
+            try:
+                await self._all_acts()
+            except* Enough:
+                raise Enough from None
+        self.stage.witness.check_drains()
+        return self._outcome(self._loop.time() - began_s)
+
+    async def _all_acts(self) -> None:
         stage, loop = self.stage, self._loop
-        began_s = loop.time()
         for region in REGIONS:
             self._put_up(region)
         users, trouble = Users(stage), Trouble(stage)
@@ -115,7 +131,6 @@ class Theater:
             if stage.life is not None:
                 stage.life.die()
             keeper.cancel()
-        return self._outcome(loop.time() - began_s)
 
     def _put_up(self, region: str) -> None:
         stage = self.stage
@@ -167,6 +182,8 @@ class Theater:
         while True:
             await asyncio.sleep(LOOK_S)
             self.stage.look()
+            if self.stage.witness.breaches and not self._is_patient:
+                raise Enough
 
     async def _come_to_rest(self) -> None:
         """Wait until all is over, or say what is not."""

@@ -9,15 +9,17 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import random
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from broker.model.run import Run
 from regions.launcher import layout
 from tests.fakes.region_store import Objects, OpenLine, RegionContent
 from tests.simulation import laws
 from tests.simulation.pieces import Pieces
-from tests.simulation.place import Place
+from tests.simulation.place import Place, Weather
 from tests.simulation.port import Post
 from tests.simulation.timeless import BEGAN_S, BEGAN_WALL_S, WorldReadings
 from tests.simulation.witness import Witness
@@ -26,6 +28,8 @@ if TYPE_CHECKING:
     from tests.simulation.life import Life
     from tests.simulation.processes import Process
 
+SILENT_S = 75.0  # a policy's patience with a silent cluster is 30 s here
+HELD_S = 150.0
 BUNDLE = b"what git would pack"
 BUNDLE_DIGEST = hashlib.sha256(BUNDLE).hexdigest()
 
@@ -55,6 +59,7 @@ class Stage:
     down_until_s: float = 0.0
     is_over: bool = False
     is_held: bool = False
+    clear_since_s: float = 0.0
     dead: asyncio.Event = field(default_factory=asyncio.Event)
     uploads: RegionContent = field(init=False)
     user_dice: random.Random = field(init=False)
@@ -73,12 +78,15 @@ class Stage:
         """Return the size of an uploaded bundle: the validator's port."""
         return len(BUNDLE) if digest == BUNDLE_DIGEST else None
 
-    def restored(self, names: set[str]) -> None:
+    def restored(self, runs: Mapping[str, Run]) -> None:
         """Take note of what a restore forgot: those runs are nobody's any more."""
         record = self.witness.record
-        record.acked = {k: acked for k, acked in record.acked.items() if acked.name in names}
-        for name in record.log.keys() - names:
+        record.acked = {k: acked for k, acked in record.acked.items() if acked.name in runs}
+        for name in record.log.keys() - runs.keys():
             del record.log[name]
+        for run in runs.values():
+            if not run.is_ended:
+                record.runs[run.uid].ended_s = None
         self.restored_since_s = None
 
     def look(self) -> None:
@@ -94,7 +102,46 @@ class Stage:
         if life is None or life.log is None or life.is_dead:
             return
         if now_s - life.since_s > 60.0 and not self.is_disk_full:
-            self.witness.check_waits(life.log.live_runs().values(), life.broker_s())
+            runs = life.log.live_runs().values()
+            self.witness.check_waits(runs, life.broker_s())
+            self._look_at_silence(runs, now_s, life.since_s)
+        self._look_at_what_is_held(now_s, life.since_s)
+
+    def _look_at_silence(self, runs: Iterable[Run], now_s: float, since_s: float) -> None:
+        """See whether the silence of a cluster is said to those who train there."""
+        for place in self.places.values():
+            if not place.weather.is_cluster_silent:
+                place.silent_since_s = None
+                continue
+            if place.silent_since_s is None:
+                place.silent_since_s = now_s
+            silent_s = now_s - max(place.silent_since_s, since_s)
+            for run in runs if silent_s > SILENT_S else ():
+                epoch = run.open_epoch
+                if epoch is None or epoch.cluster != place.cluster or epoch.stop is not None:
+                    continue
+                if epoch.started_s is not None:
+                    found = laws.law_9_silence_is_said(run, place.cluster, silent_s)
+                    self.witness.breach("law 9", run.uid, found)
+
+    def _look_at_what_is_held(self, now_s: float, since_s: float) -> None:
+        """See whether a run that is over still holds something though all has been well."""
+        weathers = [place.weather for place in self.places.values()]
+        is_clear = self.post == Post() and not self.is_disk_full and not self.mortality
+        if not is_clear or any(weather != Weather() for weather in weathers):
+            self.clear_since_s = now_s
+        clear_s = now_s - max(self.clear_since_s, since_s)
+        for place in self.places.values() if clear_s > HELD_S else ():
+            for job in place.world.state.live_jobs():
+                truth = self.witness.record.runs.get(job.run_key)
+                if job.spec is None or truth is None or truth.ended_s is None:
+                    continue
+                over_s = min(clear_s, now_s - truth.ended_s)
+                if over_s > HELD_S:
+                    found = laws.law_8_nothing_is_held_for_what_is_over(
+                        job.name, truth.name, over_s
+                    )
+                    self.witness.breach("law 8", job.run_key, found)
 
     def _look_at(self, place: Place, process: Process, now_s: float) -> None:
         """See whether somebody trains who was told to stop and could hear it."""

@@ -15,8 +15,9 @@ from typing import Protocol
 from regions.launcher.layout import EpochId, RunKeys
 from regions.launcher.store import Store, StoreUnreachable
 from tests.fakes.checkpoints import marker_of
+from tests.fakes.region_store import AnswerLost
 
-PEER_S = 8.0  # a rank whose peer is gone notices after so long
+PEER_S = 8.0  # a rank whose peer is gone fails after so long
 SAVING_S = 1.5  # between the files of a checkpoint and its marker
 STANDS_BY_S = 10.0  # after it answered a drain
 EXIT_DRAINED = 75
@@ -32,11 +33,12 @@ class Program:
     fails_at: int = 0
     fails: int = 0
     is_stubborn: bool = False
+    peer_s: float = PEER_S
 
     def command(self) -> tuple[str, ...]:
         """Return the command that says all this."""
         values = [self.steps, self.step_s, self.save_every, self.fails_at, self.fails]
-        return ("train", json.dumps([*values, self.is_stubborn]))
+        return ("train", json.dumps([*values, self.is_stubborn, self.peer_s]))
 
     @classmethod
     def of(cls, command: tuple[str, ...]) -> Program:
@@ -103,11 +105,13 @@ class Gang:
         self._asked: set[int] = set()
         self._is_saving = False
         self._is_broken = False
+        self._peer_s = PEER_S
         self.step = 0
 
     def join(self, rank: Rank, program: Program, resumed_step: int) -> None:
         """Let a rank come in; the last one starts the steps."""
         self._ranks[rank.rank] = rank
+        self._peer_s = program.peer_s
         self.step = resumed_step
         if len(self._ranks) == self._world_size and not self._is_broken:
             self._stage.later(program.step_s, self._tick, program)
@@ -116,7 +120,7 @@ class Gang:
         """Take note that a rank is gone, however."""
         if self._ranks.pop(rank.rank, None) is not None and not self._is_broken:
             self._is_broken = True
-            self._stage.later(PEER_S, self._fall_apart)
+            self._stage.later(self._peer_s, self._fall_apart)
 
     def ask_to_drain(self, rank: Rank) -> None:
         """Ask for a save; it is answered when the save is whole."""
@@ -175,6 +179,8 @@ class Gang:
         folder = RunKeys(self._run_key).checkpoint(self._epoch, step)
         try:
             self._ranks[0].control.create_if_absent(f"{folder}/.complete", marker_of(files))
+        except AnswerLost:
+            pass  # rank 0 does not know; it is there all the same
         except StoreUnreachable:
             return
         self._stage.saved(self._run_key, self._epoch, step, files)

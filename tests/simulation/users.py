@@ -138,6 +138,7 @@ class Users:
             fails_at=chance.choice((0, 0, 2, 7, 15)),
             fails=chance.choice((1, 1, 2, 9)),
             is_stubborn=chance.random() < 0.2,
+            peer_s=chance.choice((8.0, 8.0, 60.0)),
         )
         types = (CapacityType.SPOT, CapacityType.ON_DEMAND, CapacityType.FLEX)
         max_wait_s = chance.choice((None, None, 300.0, 900.0))

@@ -59,7 +59,7 @@ class Witness:
         self.breaches: list[Breach] = []
         self.trace: deque[tuple[float, str, str]] = deque(maxlen=TRACE_KEPT)
         self.objects: dict[str, Objects] = {}
-        self.is_retiring = False
+        self._excused: set[tuple[str, str]] = set()
 
     def note(self, about: str, text: str) -> None:
         """Keep a line for people."""
@@ -124,9 +124,14 @@ class Witness:
         self.record.runs[run_key].own_failures.setdefault(epoch.name, self._loop.time())
         self.note(run_key, f"{epoch.name} fails by itself")
 
-    def excused(self, run_key: str, epoch: str) -> None:
-        """Something else struck this start as well: a failure of it is not surely its own."""
-        self.record.runs[run_key].stopped.add(epoch)
+    def excused(self, region: str, placement: str) -> None:
+        """Something else struck this gang as well: a failure of it is not surely its own."""
+        if (region, placement) in self._excused:
+            return
+        for gang in self.record.gangs.values():
+            if (gang.place, gang.placement) == (region, placement):
+                self._excused.add((region, placement))
+                self.record.runs[gang.run_key].stopped.add(gang.epoch)
 
     def saved(
         self, run_key: str, epoch: layout.EpochId, step: int, files: dict[str, bytes]
@@ -160,7 +165,7 @@ class Witness:
     def deletes(self, region: str, name: str) -> None:
         """An object is about to be removed from a store."""
         parts = name.split("/")
-        if len(parts) != 6 or parts[5] != ".complete" or self.is_retiring:
+        if len(parts) != 6 or parts[5] != ".complete":
             return
         uid, epoch, step = parts[1], parts[2], layout.step_of(parts[4])
         if step is None or (uid, epoch, step) not in self.record.saves:
@@ -261,6 +266,13 @@ class Witness:
         record.acked = {k: a for k, a in record.acked.items() if a.name not in gone}
         for name in gone:
             record.log.pop(name, None)
+
+    def check_drains(self) -> None:
+        """Look through every run's story for drains that nobody answered."""
+        for name, stream in self.record.log.items():
+            if "/runs/" in name:
+                uid = self.record.uids[name]
+                self.breach("law 9", uid, laws.law_9_an_unheard_drain_is_said(stream))
 
     def check_waits(self, runs: Iterable[Run], now_s: float) -> None:
         """Look at what users are told of runs that wait; ``now_s`` is broker time."""
