@@ -176,8 +176,8 @@ class Story:
         if not self.run.epochs[-1].HasField("resume_step"):
             raise StoryError("the second start resumed from nothing")
         self.screen.say(
-            f"resumed in {THIRD} from step {self.run.epochs[-1].resume_step}, which was copied"
-            " there before the gang stood at its gate",
+            f"resumed in {THIRD} from step {self.run.epochs[-1].resume_step}, whose copy stood"
+            " there before the grant",
             style="green",
         )
 
