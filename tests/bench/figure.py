@@ -53,7 +53,7 @@ class Size:
 
 FULL = Size(
     rounds=5,
-    submits=3_000,
+    submits=2_000,
     clients=64,
     waiting=(1_000, 10_000, 50_000),
     ticks=60,
