@@ -37,6 +37,7 @@ from replicator.stores.directory import DirectoryStore
 from replicator.stores.port import ContentStore
 from replicator.transfers import Transfers
 
+RUNS_AT_ONCE = 32  # commands of an agent that one fsync may serve
 LOOKS_AT_ONCE = 4  # listings and checksums: bound by one machine's disks
 COPIES_AT_ONCE = 2
 MARK_S = 5.0  # a downtime is known to so many seconds
@@ -172,6 +173,7 @@ async def assemble(
             controls={world.region: LauncherStore(world.store) for world in fleet.worlds.values()},
             retention_s=config.data.retention_days * DAY_S,
             off_loop=in_thread,
+            runs_at_once=RUNS_AT_ONCE,
         )
     )
     return Broker(

@@ -6,6 +6,7 @@ counted, said to its users, and the others go on. An error of the log itself sto
 Read ``Desk.tell`` first.
 """
 
+import asyncio
 import logging
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
@@ -92,8 +93,12 @@ def putting_back(changes: Changes, names: Iterable[str]) -> Iterator[None]:
 class Desk:
     """One agent's way to the log, in the agent's name."""
 
-    def __init__(self, log: Log, agent: str, counts: Counts, kind: ActorKind) -> None:
+    def __init__(
+        self, log: Log, agent: str, counts: Counts, kind: ActorKind, *, at_once: int = 1
+    ) -> None:
+        """Make it; ``at_once`` runs are handled at a time, 1 for one after the other."""
         self.log = log
+        self._at_once = at_once
         self._agent = agent
         self._counts = counts
         self._actor = Actor(kind=kind, name=agent)
@@ -118,19 +123,46 @@ class Desk:
     async def for_each(
         self, names: Iterable[str], handle: Callable[[str], Awaitable[None]]
     ) -> tuple[str, ...]:
-        """Handle runs one after the other; return those that ran into an error."""
-        failed = []
-        for name in names:
-            try:
-                await handle(name)
-            except (LogError, NewerIncarnationError):
-                raise
-            except Exception as error:  # noqa: BLE001 - it is one run's, and loud; see above
-                failed.append(name)
-                self._counts.failures[self._agent] += 1
-                _log.exception("%s: an error in handling %s", self._agent, name)
-                await self._say_failed(name, error)
+        """Handle runs in order, some of them at once; return those that ran into an error.
+
+        Commands of different runs then share their way to the disk: the log commits in groups.
+        Begun in order, they reach the log in order. An error of the log lets no further one begin.
+        """
+        wanted = tuple(names)
+        left, failed = iter(wanted), list[str]()
+        fatal: list[LogError | NewerIncarnationError] = []
+
+        async def work() -> None:
+            for name in left:
+                try:
+                    if not await self._has_handled(name, handle):
+                        failed.append(name)
+                except (LogError, NewerIncarnationError) as error:
+                    fatal.append(error)
+                if fatal:
+                    return
+
+        if min(self._at_once, len(wanted)) <= 1:
+            await work()
+        else:
+            async with asyncio.TaskGroup() as group:
+                for _ in wanted[: self._at_once]:
+                    group.create_task(work())
+        if fatal:
+            raise fatal[0]
         return tuple(failed)
+
+    async def _has_handled(self, name: str, handle: Callable[[str], Awaitable[None]]) -> bool:
+        try:
+            await handle(name)
+        except (LogError, NewerIncarnationError):
+            raise
+        except Exception as error:  # noqa: BLE001 - it is one run's, and loud; see above
+            self._counts.failures[self._agent] += 1
+            _log.exception("%s: an error in handling %s", self._agent, name)
+            await self._say_failed(name, error)
+            return False
+        return True
 
     async def _say_failed(self, name: str, error: Exception) -> None:
         message = f"the broker's {self._agent} ran into {type(error).__name__}; ops see its log"

@@ -52,6 +52,7 @@ class Parts:
     ``regions_needing_image`` have a cluster that runs images; ``folders`` are the regions whose
     store is a directory of this machine; ``controls`` are the stores of the start protocol, by
     region. Ended runs are kept for ``retention_s`` broker seconds.
+    An agent that looks or decides handles ``runs_at_once``, 1 for one after the other.
     """
 
     log: WholeLog
@@ -65,6 +66,7 @@ class Parts:
     controls: Mapping[str, Store]
     retention_s: float
     off_loop: OffLoop
+    runs_at_once: int = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -159,14 +161,21 @@ def make_agents(parts: Parts) -> Agents:
     )
 
 
-def _desk(parts: Parts, shared: _Shared, agent: str, kind: ActorKind = ActorKind.BROKER) -> Desk:
-    return Desk(parts.log, agent, shared.counts, kind)
+def _desk(
+    parts: Parts,
+    shared: _Shared,
+    agent: str,
+    kind: ActorKind = ActorKind.BROKER,
+    *,
+    at_once: int = 1,
+) -> Desk:
+    return Desk(parts.log, agent, shared.counts, kind, at_once=at_once)
 
 
 def _observer(parts: Parts, shared: _Shared, outpost: Outpost) -> Observer:
     return Observer(
         outpost=outpost,
-        desk=_desk(parts, shared, outpost.cluster, ActorKind.CLUSTER),
+        desk=_desk(parts, shared, outpost.cluster, ActorKind.CLUSTER, at_once=parts.runs_at_once),
         roster=shared.roster,
         sight=shared.sight,
         clock=parts.clock,
@@ -186,7 +195,7 @@ def _converger(parts: Parts, shared: _Shared, outpost: Outpost) -> Converger:
 
 def _placer(parts: Parts, shared: _Shared) -> Placer:
     return Placer(
-        desk=_desk(parts, shared, "placer"),
+        desk=_desk(parts, shared, "placer", at_once=parts.runs_at_once),
         roster=shared.roster,
         sight=shared.sight,
         view=shared.view,

@@ -230,9 +230,7 @@ class Placer:
             made = plan(self._view, now, self._placements())
             self._view.settle(made)
             try:
-                for name, command in commands(made):
-                    if not await self._desk.tell(name, command):
-                        self._view.refused(name, now.elapsed_s)
+                await self._hand_in(commands(made), now)
             except Exception:
                 # The marks are taken off already: what was not handed in is planned anew.
                 for name, _ in made.choices:
@@ -243,6 +241,18 @@ class Placer:
                 self.changes.add(self._take_in())
             if made.is_whole:
                 return
+
+    async def _hand_in(self, chosen: tuple[tuple[str, RunCommand], ...], now: Moment) -> None:
+        told: dict[str, list[RunCommand]] = {}
+        for name, command in chosen:
+            told.setdefault(name, []).append(command)
+
+        async def tell(name: str) -> None:
+            if not await self._desk.tell(name, *told[name]):
+                self._view.refused(name, now.elapsed_s)
+
+        for name in await self._desk.for_each(told, tell):
+            self._view.touch(name)
 
     def _nonces(self) -> Iterator[str]:
         while True:

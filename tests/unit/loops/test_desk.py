@@ -1,5 +1,7 @@
 """The desk: refusals are counted, one run's error is its own, and the log's stops the tick."""
 
+import asyncio
+
 import pytest
 
 from broker.history.commands import AcceptRun, Command, WarnRun
@@ -70,3 +72,45 @@ async def test_an_error_of_the_log_stops_the_tick_and_loses_no_news() -> None:
     with pytest.raises(LogUnwritableError), putting_back(changes, names):
         await desk.for_each(sorted(names), handle)
     assert changes.take() == names
+
+
+@pytest.mark.parametrize(("at_once", "together"), [(1, 1), (4, 4), (32, 10)])
+async def test_only_so_many_runs_are_handled_at_once_and_they_begin_in_order(
+    at_once: int, together: int
+) -> None:
+    counts = Counts()
+    desk = Desk(Clerk(), "placer", counts, ActorKind.BROKER, at_once=at_once)  # type: ignore[arg-type]
+    begun: list[str] = []
+    under_way: set[str] = set()
+    most = 0
+
+    async def handle(name: str) -> None:
+        nonlocal most
+        begun.append(name)
+        under_way.add(name)
+        most = max(most, len(under_way))
+        for _ in range(3):
+            await asyncio.sleep(0)
+        under_way.remove(name)
+        if name == "run3":
+            raise ValueError("surprise")
+
+    names = [f"run{number}" for number in range(10)]
+    assert await desk.for_each(names, handle) == ("run3",)
+    assert (begun, most) == (names, together)
+
+
+async def test_an_error_of_the_log_lets_no_further_run_begin() -> None:
+    desk = Desk(Clerk(), "placer", Counts(), ActorKind.BROKER, at_once=2)  # type: ignore[arg-type]
+    begun: list[str] = []
+
+    async def handle(name: str) -> None:
+        begun.append(name)
+        await asyncio.sleep(0)
+        if name == "a":
+            raise LogUnwritableError("no space")
+
+    with pytest.raises(LogUnwritableError):
+        await desk.for_each(["a", "b", "c", "d", "e"], handle)
+    assert begun[:2] == ["a", "b"]
+    assert "e" not in begun

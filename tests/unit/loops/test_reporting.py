@@ -160,7 +160,7 @@ def test_a_start_is_told_before_anything_of_its_placement() -> None:
     seen = placement_seen(story.placement("alpha"), story.run, stage=Stage.STANDING)
     epoch = epoch_seen(story.run, reports=(report(0), report(1)))
     assert told(story.run, sight_of([seen], [epoch])) == (
-        RecordStart(epoch=story.epoch.id, nonces=epoch.nonces),
+        RecordStart(epoch=story.epoch.id, nonces=epoch.nonces, report_within_s=120.0),
         RecordRunning(epoch=story.epoch.id),
     )
 
