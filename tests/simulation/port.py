@@ -257,7 +257,8 @@ class SimPort:
         self, placement: str, rank: int, offset: int, follow: bool
     ) -> AsyncIterator[tuple[int, bytes]]:
         """Yield nothing: simulated programs print nothing."""
-        for chunk in ():
+        nothing: tuple[tuple[int, bytes], ...] = ()
+        for chunk in nothing:
             yield chunk
 
     async def _travel(self) -> None:

@@ -142,7 +142,11 @@ def test_a_header_that_no_parser_stands_is_refused(
         unpack(store, digest, tmp_path)
 
 
-@pytest.mark.parametrize("data", [b"", b"not gzip", gzip.compress(b"not tar" * 200)])
+@pytest.mark.parametrize(
+    "data",
+    [b"", b"not gzip", gzip.compress(b"not tar" * 200)],
+    ids=["nothing", "no gzip", "no tar"],
+)
 def test_garbage_is_refused_or_empty(store: DirectoryStore, tmp_path: Path, data: bytes) -> None:
     with pytest.raises(BundleBad):
         unpack(store, put(store, data), tmp_path)
