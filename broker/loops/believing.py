@@ -6,7 +6,7 @@ user's terminal. What is as it may be is passed on as it came. Read ``believed``
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from decimal import Decimal
 
@@ -56,6 +56,34 @@ def believed(observation: ClusterObservation) -> ClusterObservation:
             for seen in observation.signals
             if _is_name(seen.queue) and _is_name(seen.flavor)
         ),
+    )
+
+
+def without_impostors(
+    observation: ClusterObservation, owner_of: Callable[[str], str | None]
+) -> ClusterObservation:
+    """Return an observation in which each placement that the log knows belongs to its run.
+
+    ``owner_of`` names the key of the run that has a placement, None for a stranger. An object of
+    another run under a name of ours says nothing of ours: it is shown as a stranger, and what it
+    hides was not seen. Believed, its end would close a start whose gang trains.
+    """
+    placements = observation.placements
+    odd = {
+        name
+        for name, seen in placements.items()
+        if (owner := owner_of(name)) is not None and owner != seen.run_key
+    }
+    if not odd:
+        return observation
+    return replace(
+        observation,
+        is_whole=False,
+        blind=(*observation.blind, *(f"{name} is of another run" for name in sorted(odd))),
+        placements={
+            f"{name} of {told(seen.run_key, NAME_MAX)}" if name in odd else name: seen
+            for name, seen in placements.items()
+        },
     )
 
 

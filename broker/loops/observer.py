@@ -7,7 +7,7 @@ looked through. Read ``Observer.tick`` first.
 import asyncio
 from dataclasses import dataclass
 
-from broker.loops.believing import believed
+from broker.loops.believing import believed, without_impostors
 from broker.loops.desk import Clock, Desk, NewerIncarnationError, putting_back
 from broker.loops.outposts import Outpost
 from broker.loops.reporting import reports
@@ -44,6 +44,8 @@ class Observer:
         look = await self._look()
         # What the log changed meanwhile is looked through too: it may explain what was seen.
         self._roster.refresh()
+        if isinstance(look, ClusterObservation):
+            look = without_impostors(look, self._roster.owner_of)
         here = self._roster.on_cluster(self._outpost.cluster)
         news = self.changes.take()
         # After a survey all is told again: the end of a placement was refused until then.

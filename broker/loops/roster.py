@@ -66,6 +66,11 @@ class Roster:
         """Return the name of the live run that has a placement, ended ones included, or None."""
         return self._by_placement.get(placement)
 
+    def owner_of(self, placement: str) -> str | None:
+        """Return the key of the live run that has a placement, or None."""
+        name = self._by_placement.get(placement)
+        return None if name is None else self._entries[name].uid
+
     def on_cluster(self, cluster: str) -> frozenset[str]:
         """Return the runs that have something on a cluster: a live placement, or a start."""
         return frozenset(self._by_cluster.get(cluster, ()))

@@ -1,5 +1,6 @@
 """Whatever a cluster says, it stops nothing and breaks nothing that it is told to."""
 
+from dataclasses import replace
 from decimal import Decimal
 
 from hypothesis import given, settings
@@ -8,7 +9,7 @@ from hypothesis import strategies as st
 from broker.history.codec import check_writable
 from broker.history.commands import EndPlacement, ReportPlacement
 from broker.history.regional import RegionState
-from broker.loops.believing import believed
+from broker.loops.believing import believed, without_impostors
 from broker.loops.reporting import reports
 from broker.loops.translate import facts_of, signal_of
 from broker.model.policy import RegionPolicy
@@ -26,7 +27,7 @@ from regions.cluster import (
 )
 from regions.launcher.words import can_be_told
 from tests.builders import Story
-from tests.unit.loops.seeing import CLUSTER, NOW, epoch_seen, observation, sight_of
+from tests.unit.loops.seeing import CLUSTER, NOW, epoch_seen, observation, placement_seen, sight_of
 
 texts = st.sampled_from(["a", "\ud800", "\x1b[2J"]) | st.text(
     st.characters(exclude_categories=()), max_size=12
@@ -165,3 +166,17 @@ def test_an_exit_code_that_no_process_has_is_unknown(
     ((key, seen),) = said.epochs.items()
     assert key.run_key == story.run.uid
     assert all(code is None or abs(code) < 2**31 for one in seen.ends for code in (one.exit_code,))
+
+
+def test_an_object_of_another_run_under_a_name_of_ours_says_nothing_of_ours() -> None:
+    story = Story().accepted().placed().prepared().reported()
+    placement, run = story.placement("alpha"), story.run
+    ours = observation([placement_seen(placement, run, stage=Stage.ENDED)])
+    owners = {placement.id: run.uid}
+    assert without_impostors(ours, owners.get) is ours
+    theirs = observation([placement_seen(placement, run, stage=Stage.ENDED, run_key="another")])
+    said = without_impostors(theirs, owners.get)
+    assert (said.is_whole, list(said.placements)) == (False, [f"{placement.id} of another"])
+    sight = replace(sight_of(), observation=said)
+    assert reports(run, CLUSTER, sight, RegionPolicy(), NOW) == ()
+    assert without_impostors(theirs, lambda _: None) is theirs
