@@ -39,6 +39,7 @@ _GATE_CAUSES = {
     "preempted": Reason.NODE_PREEMPTED,
     "bundle_bad": Reason.BUNDLE_DAMAGED,
     "mismatch": Reason.GANG_RECREATED,
+    "not_listed": Reason.GANG_RECREATED,
 }
 _EXPLAINS = frozenset(
     {

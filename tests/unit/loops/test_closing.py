@@ -146,6 +146,13 @@ def test_a_cluster_explains_an_end_or_leaves_it_to_the_exits(
     assert explain(epoch_seen(story.run), seen).cause is reason
 
 
+def test_a_process_that_its_owner_does_not_list_is_no_failure_of_its_command() -> None:
+    story = Story().accepted().training()
+    left = ended(story.run, 0, None, kind="LEFT_GATE", cause="not_listed")
+    said = explain(epoch_seen(story.run, ends=(left,)), None)
+    assert (said.cause, said.message) == (Reason.GANG_RECREATED, "rank 0: not listed")
+
+
 def test_a_listed_rank_that_left_its_gate_explains_the_end() -> None:
     story = Story().accepted().training()
     termed = ended(story.run, 0, None, kind="STOPPED", cause="preempted")
