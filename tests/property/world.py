@@ -37,6 +37,7 @@ from broker.history.commands import (
     RecordRunning,
     RecordStart,
     RejectRun,
+    ReplaceEpoch,
     ReportPlacement,
     RequestDrain,
     ResumeRun,
@@ -269,6 +270,7 @@ _KINDS: tuple[_Kind, ...] = (
     ),
     lambda c, r, _n: RecordDrainAck(epoch=_epoch(c, r), step=100),
     lambda _d, _r, _n: StopEpoch(reason=Reason.START_NOT_REPORTED, message="too long"),
+    lambda c, r, _n: ReplaceEpoch(epoch=_epoch(c, r), by="ada", message="it burns"),
     lambda c, r, _n: PayDebt(epoch=_epoch(c, r)),
     lambda c, r, _n: AmendTerms(terms=terms(c), expected_generation=r.terms_generation),
     lambda c, _r, _n: ExplainWait(
