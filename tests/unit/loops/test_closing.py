@@ -53,6 +53,15 @@ def test_a_revoked_epoch_is_closed() -> None:
     )
 
 
+def test_an_epoch_that_was_revoked_before_its_grant_was_written_is_closed() -> None:
+    story = granted().stopped()
+    epoch = epoch_seen(story.run, owner=OwnerState.REVOKED, nonces=())
+    alone = replace(epoch, key=replace(epoch.key, nonce=""), placement="")
+    assert verdict(story, sight_of((), [alone])) == rules.Closed(
+        how=rules.How.REVOKED, is_owed=False
+    )
+
+
 def test_an_owner_once_seen_stays_seen_when_its_store_falls_silent() -> None:
     story = Story().accepted().training().stopped()
     assert isinstance(verdict(story, silent()), rules.StillOpen)
