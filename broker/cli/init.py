@@ -24,6 +24,7 @@ workload:                         # never changes; broker fork makes a run of an
   command: {command}
   # The gangs that would do, best first: 8xH100 is one node of eight, 2x8xH100 two such nodes.
   # Each node runs the command once; it starts its own processes, as torchrun does.
+  # A node of an embedded region has one GPU, so eight of them are 8x1xH100.
   hardware:
     - 8x1xH100
     # - accelerator: A100
