@@ -182,7 +182,7 @@ def _name(ports: Ports, team: str, run_id: str, *, is_real: bool) -> str:
     if not run_id:
         run_id = f"run-{ports.draw(DRAWN_ID_LENGTH)}" if is_real else UNNAMED
     elif not names.is_id(run_id):
-        raise invalid("run_id", "is not an id: lower-case letters, digits and '-', up to 40")
+        raise invalid("run_id", f"is not an id; {names.ID_RULE}")
     return names.run_name(team, run_id)
 
 
