@@ -24,7 +24,7 @@ from broker.placement.patience import row_for, stuck_at_s
 from broker.placement.share import Blocked, Tally
 from broker.placement.view import View
 from broker.placement.wait import ends_s
-from broker.placement.words import duration, money, times
+from broker.placement.words import counted, duration, money, times
 
 LOOK_S = 300.0  # news comes sooner; without any, each offer is looked at again this often
 TURN_LOOK_S = 3600.0
@@ -84,8 +84,8 @@ def why_there(offer: Offer) -> str:
     soon = offer.forecast.p50_s
     when = "at an unknown time" if soon is None else f"in about {duration(soon)}"
     return (
-        f"{offer.gpus} GPUs {kind} in {offer.region} at {money(offer.price_per_hour)} an hour, "
-        f"start {when} ({offer.forecast.basis})"
+        f"{counted(offer.gpus, 'GPU')} {kind} in {offer.region} "
+        f"at {money(offer.price_per_hour)} an hour, start {when} ({offer.forecast.basis})"
     )
 
 

@@ -48,7 +48,7 @@ def _made(event: e.RunEvent) -> str:  # noqa: PLR0912 - one line for each kind o
         case e.Granted():
             return f"start {event.epoch.number} may begin, {_from(event.resume_from)}"
         case e.EpochStarted():
-            return f"start {event.epoch.number} passed its gate with {len(event.nonces)} ranks"
+            return f"start {event.epoch.number} passed its gate with {_ranks(len(event.nonces))}"
         case e.GangRunning():
             return "every rank runs the command"
         case e.Progressed():
@@ -113,3 +113,7 @@ def _resumed(event: e.Resumed) -> str:
     if event.from_start:
         return ", from the beginning"
     return "" if event.step is None else f", from step {event.step}"
+
+
+def _ranks(count: int) -> str:
+    return "1 rank" if count == 1 else f"{count} ranks"
