@@ -61,6 +61,8 @@ def logs(
                 write(chunk)
     except KeyboardInterrupt:
         return exits.INTERRUPTED
+    if where.offset <= 0:
+        session.note(f"rank {rank} has written nothing yet; see broker status {run}")
     return exits.OK
 
 

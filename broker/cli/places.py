@@ -18,7 +18,7 @@ from broker.cli.session import Session
 from broker.cli.verbs import VerbWithCommand, verb
 from broker.sdk.errors import Invalid
 from broker.sdk.showing import as_json, dollars_of, seconds_of
-from broker.v1 import intent_pb2, offer_pb2
+from broker.v1 import intent_pb2, offer_pb2, run_pb2
 
 if TYPE_CHECKING:
     from google.protobuf.message import Message
@@ -40,6 +40,9 @@ def explain(session: Session, run: str) -> None:
     session.say(
         f"{words.id_of(found.name)}: {words.enum_name(found, 'state')}, {found.why.message}"
     )
+    # What was said above is not said twice, and to a run that trains no place was found.
+    if found.state == run_pb2.RUN_STATE_RUNNING or answer.estimate.summary == found.why.message:
+        answer.estimate.summary = ""
     show_estimate(session, answer.estimate, answer)
 
 
@@ -74,7 +77,7 @@ def show_estimate(session: Session, found: offer_pb2.Estimate, whole: "Message")
     if found.offers:
         session.say()
         session.say(words.table(OFFERS, [_offer(offer) for offer in found.offers]))
-        session.say("* where it waits, or would")
+        session.say("* where it would go next")
     if found.refusals:
         session.say()
         session.say(words.table(REFUSALS, [_refusal(refusal) for refusal in found.refusals]))

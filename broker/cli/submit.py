@@ -27,7 +27,12 @@ from broker.sdk.intent import IntentFile
     """,
 )
 @click.option("--name", metavar="RUN", help="The run's id; otherwise the broker draws one.")
-@click.option("--workdir", type=click.Path(file_okay=False), default=".", help="What is packed.")
+@click.option(
+    "--workdir",
+    type=click.Path(exists=True, file_okay=False),
+    default=".",
+    help="What is packed.",
+)
 @click.option("--no-workdir", is_flag=True, help="Pack nothing: the image holds all.")
 @click.option("--request-id", metavar="TEXT", help="Makes it repeatable.")
 @click.option("--wait", is_flag=True, help="Follow the run until it ends.")

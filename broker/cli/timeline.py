@@ -40,6 +40,7 @@ def timeline(session: Session, run: str, *, is_all: bool, limit: int) -> None:
     if events:
         began_s = words.wall_s(events[0].time)
         session.say(words.table(EVENTS, [_event(event, began_s) for event in events]))
+    session.say()
     _show_spending(session, found)
     hidden = len(found.events) - len(events)
     if hidden:
@@ -68,9 +69,8 @@ def _event(event: event_pb2.Event, began_s: float) -> tuple[str, ...]:
 
 def _show_spending(session: Session, found: run_service_pb2.GetTimelineResponse) -> None:
     if found.placements:
-        session.say()
         session.say(words.table(PLACEMENTS, [_placement(p) for p in found.placements]))
-    session.say()
+        session.say()
     if found.HasField("time_to_useful_work"):
         session.say(f"time to useful work  {words.span_of(found.time_to_useful_work)}")
     session.say(f"cost                 {words.dollars(found.cost)}")
