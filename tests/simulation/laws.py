@@ -50,10 +50,8 @@ def law_1_a_closed_start_stays_closed(record: Record, gang: GangTruth) -> Iterat
         yield f"{gang.placement} begins under {gang.epoch}, which was closed by {seal.rule}"
 
 
-def law_1_only_a_finished_run_succeeds(record: Record, uid: str) -> Iterator[str]:
-    """A run is a success only when the start that counted last did its last step."""
-    granted = record.runs[uid].granted
-    last = max(granted, default="")
+def law_1_only_a_finished_run_succeeds(record: Record, uid: str, last: str) -> Iterator[str]:
+    """A run is a success only when the start that counts, ``last``, did its last step."""
     if (uid, last) not in record.finished:
         yield f"it succeeded, and its last start {last} never finished"
 

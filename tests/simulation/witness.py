@@ -237,7 +237,13 @@ class Witness:
 
     def _take_in_seal(self, uid: str, event: happened.Sealed) -> None:
         truth, epoch = self.record.runs[uid], event.epoch.folder
-        truth.seals[epoch] = SealTruth(event.rule, event.checkpoints, self._loop.time())
+        former = truth.seals.get(epoch)
+        # A restored log may seal anew; what a former life's grants carry goes before it (R2).
+        refs = (*event.checkpoints, *(former.checkpoints if former is not None else ()))
+        truth.seals[epoch] = SealTruth(event.rule, refs, self._loop.time())
+        if any(end.exit_code is None and end.signal is None for end in event.ends):
+            # Of a rank nothing is known but that it is gone: whose fault it was, nobody can say.
+            truth.stopped.add(epoch)
         placement = truth.granted.get(epoch)
         if placement is not None:
             truth.given_up.add(placement)
@@ -249,7 +255,13 @@ class Witness:
         truth = self.record.runs[uid]
         truth.ended_s, truth.ended = self._loop.time(), event.state.value
         if event.state is RunState.SUCCEEDED:
-            found = laws.law_1_only_a_finished_run_succeeds(self.record, uid)
+            stream = self.record.log[truth.name]
+            starts = [
+                one.event.epoch.folder
+                for one in stream
+                if isinstance(one.event, happened.Granted | happened.EpochAdopted)
+            ]
+            found = laws.law_1_only_a_finished_run_succeeds(self.record, uid, starts[-1])
             self.breach("law 1", uid, found)
         submitted = self.record.log[truth.name][0].event
         if event.reason is Reason.MAX_WAIT_PASSED and isinstance(submitted, happened.Submitted):
