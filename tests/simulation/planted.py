@@ -1,4 +1,4 @@
-"""Faults planted into the pieces of the broker, one for each law: an alarm must be seen to ring.
+"""Faults planted into the pieces of the broker, one for each law but the ninth: an alarm must be seen to ring.
 
 The rule: each breaks one promise of production in a small wrapper around the real thing, and says
 which law has to notice. Read ``PLANTED`` at the end.
@@ -19,7 +19,6 @@ from broker.history.commands import (
     ExplainWait,
     SetCaps,
     SubmitRun,
-    WarnRun,
 )
 from broker.history.events import Recorded
 from broker.model.actor import Actor
@@ -153,12 +152,6 @@ class ExplainsNothing(Forgets):
     kinds = (ExplainWait,)
 
 
-class WarnsNobody(Forgets):
-    """A log that keeps every loud failure to itself."""
-
-    kinds = (WarnRun,)
-
-
 class LiftsCaps(Around):
     """A log that sets no caps."""
 
@@ -229,6 +222,5 @@ PLANTED = {
     "a gate that is never left": Plant(
         law="law 8", pieces=Pieces(wrap_port=WithdrawsNothing, next_step=never_leaves)
     ),
-    "a silence that is not said": Plant(law="law 9", pieces=_log(WarnsNobody)),
     "a removed stranger": Plant(law="law 10", pieces=Pieces(wrap_port=RemovesStrangers)),
 }

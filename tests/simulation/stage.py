@@ -85,8 +85,11 @@ class Stage:
         for name in record.log.keys() - runs.keys():
             del record.log[name]
         for run in runs.values():
+            truth = record.runs[run.uid]
             if not run.is_ended:
-                record.runs[run.uid].ended_s = None
+                truth.ended_s = None
+            # The log counts no failure that came after the backup.
+            truth.stopped |= truth.own_failures.keys()
         self.restored_since_s = None
 
     def look(self) -> None:
