@@ -1,4 +1,4 @@
-"""Faults planted into the pieces of the broker, one for each law but the ninth: an alarm must be seen to ring.
+"""Faults planted into the pieces of the broker, for each law but the ninth: alarms must ring.
 
 The rule: each breaks one promise of production in a small wrapper around the real thing, and says
 which law has to notice. Read ``PLANTED`` at the end.
