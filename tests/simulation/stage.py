@@ -88,7 +88,9 @@ class Stage:
             truth = record.runs[run.uid]
             if not run.is_ended:
                 truth.ended_s = None
-            # The log counts no failure that came after the backup.
+            # What a user marked after the backup, and failures since, the log cannot know.
+            marked = {(c.ref.epoch.folder, c.ref.step) for c in run.checkpoints if c.is_bad}
+            truth.bad = {key: at_s for key, at_s in truth.bad.items() if key in marked}
             truth.stopped |= truth.own_failures.keys()
         self.restored_since_s = None
 
