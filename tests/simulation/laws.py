@@ -165,8 +165,11 @@ def law_5_no_anchor_no_restart(record: Record, gang: GangTruth) -> Iterator[str]
             yield f"{gang.epoch} begins though {epoch} failed by itself before any checkpoint"
 
 
-def law_6_every_wait_is_explained(run: Run, now_s: float) -> Iterator[str]:
-    """A run that waits has a reason, a sentence, and what happens next and when."""
+def law_6_every_wait_is_explained(run: Run, now_s: float, began_s: float) -> Iterator[str]:
+    """A run that waits has a reason, a sentence, and what happens next and when.
+
+    ``began_s`` is when this life of the broker began: what fell due before is its to do from then.
+    """
     if run.state not in WAITING:
         return
     why = run.why
@@ -174,7 +177,7 @@ def law_6_every_wait_is_explained(run: Run, now_s: float) -> Iterator[str]:
         yield f"it waits as {run.state}: {why.reason} {why.message!r}, next {why.next_action!r}"
     elif why.next_at_s is None:
         yield f"it waits for {why.reason}, and no time says when {why.next_action!r}"
-    elif run.state is RunState.QUEUED and why.next_at_s < now_s - 120.0:
+    elif run.state is RunState.QUEUED and max(why.next_at_s, began_s) < now_s - 120.0:
         late_s = now_s - why.next_at_s
         yield f"it waits for {why.reason}; {why.next_action!r} was due {late_s:.0f} s ago"
 

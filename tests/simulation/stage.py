@@ -108,7 +108,8 @@ class Stage:
             return
         if now_s - life.since_s > 60.0 and not self.is_disk_full:
             runs = life.log.live_runs().values()
-            self.witness.check_waits(runs, life.broker_s())
+            broker_s = life.broker_s()
+            self.witness.check_waits(runs, broker_s, broker_s - (now_s - life.since_s))
             self._look_at_silence(runs, now_s, life.since_s)
         self._look_at_what_is_held(now_s, life.since_s)
 

@@ -207,6 +207,7 @@ class Trouble:
         weather = place.weather
         weather.is_cluster_silent = weather.is_store_cut = weather.is_store_down = False
         weather.loss = 0.0
+        place.silent_since_s = None  # between two looks it can come back and fall silent again
 
     async def _deafness(self) -> None:
         """The machines of a gang, or one of them, reach no store any more."""

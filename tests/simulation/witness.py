@@ -286,10 +286,11 @@ class Witness:
                 uid = self.record.uids[name]
                 self.breach("law 9", uid, laws.law_9_an_unheard_drain_is_said(stream))
 
-    def check_waits(self, runs: Iterable[Run], now_s: float) -> None:
-        """Look at what users are told of runs that wait; ``now_s`` is broker time."""
+    def check_waits(self, runs: Iterable[Run], now_s: float, began_s: float) -> None:
+        """Look at what users are told of runs that wait; both times are broker time."""
         for run in runs:
-            self.breach("law 6", run.uid, laws.law_6_every_wait_is_explained(run, now_s))
+            found = laws.law_6_every_wait_is_explained(run, now_s, began_s)
+            self.breach("law 6", run.uid, found)
             limit = run.terms.limits.user_restarts
             found = laws.law_7_restarts_are_counted(self.record, run.uid, limit)
             self.breach("law 7", run.uid, found)
