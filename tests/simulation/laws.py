@@ -183,12 +183,18 @@ def law_6_every_wait_is_explained(run: Run, now_s: float, began_s: float) -> Ite
 
 
 def law_7_caps_are_kept(record: Record, team: str) -> Iterator[str]:
-    """The gangs of a team that run hold no more GPUs than its cap."""
+    """The gangs of a team that run hold no more GPUs than its cap.
+
+    A run that was submitted after the backup which was restored is not known to any log.
+    """
     cap = record.caps.get(team)
     held = sum(
         gang.gpus
         for gang in record.gangs.values()
-        if gang.ranks and record.runs[gang.run_key].team == team and not record.is_given_up(gang)
+        if gang.ranks
+        and record.runs[gang.run_key].team == team
+        and record.runs[gang.run_key].name in record.log
+        and not record.is_given_up(gang)
     )
     if cap is not None and held > cap:
         yield f"{team} runs on {held} GPUs where {cap} are allowed"

@@ -54,6 +54,7 @@ class Stage:
     life: Life | None = None
     mortality: float = 0.0
     is_disk_full: bool = False
+    writable_since_s: float = 0.0
     restored_since_s: float | None = None
     retention_s: float = 90 * 86_400.0
     down_until_s: float = 0.0
@@ -106,11 +107,14 @@ class Stage:
         life = self.life
         if life is None or life.log is None or life.is_dead:
             return
-        if now_s - life.since_s > 60.0 and not self.is_disk_full:
+        if self.is_disk_full:
+            self.writable_since_s = now_s  # what cannot be written cannot be said
+        since_s = max(life.since_s, self.writable_since_s)
+        if now_s - since_s > 60.0:
             runs = life.log.live_runs().values()
             broker_s = life.broker_s()
-            self.witness.check_waits(runs, broker_s, broker_s - (now_s - life.since_s))
-            self._look_at_silence(runs, now_s, life.since_s)
+            self.witness.check_waits(runs, broker_s, broker_s - (now_s - since_s))
+            self._look_at_silence(runs, now_s, since_s)
         self._look_at_what_is_held(now_s, life.since_s)
 
     def _look_at_silence(self, runs: Iterable[Run], now_s: float, since_s: float) -> None:
