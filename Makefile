@@ -20,7 +20,7 @@ demo: $(STAMP) ## one training run over three regions of this machine, from inte
 	@$(BIN)/python -m broker.demo
 
 # Two rounds of pytest: what starts real processes or measures waits until the rest is done.
-test: check ## lint, types, layers, and every test: under 15 minutes on 2 cores
+test: check ## lint, types, layers, and every test: about 15 minutes on 2 cores
 	$(BIN)/pytest -n 2 --dist worksteal -m "not alone"
 	$(BIN)/pytest -m alone
 	$(BIN)/python -m tests.simulation --seeds 0:200

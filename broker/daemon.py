@@ -126,7 +126,7 @@ def _print_config(_: argparse.Namespace) -> int:
 
 
 def _stop_embedded(parsed: argparse.Namespace) -> int:
-    """End the embedded clusters, their gangs and their files."""
+    """End the embedded clusters, their gangs and their state; stores and the log stay."""
     from broker.assembly import open_fleet
     from regions.local.spawn import stop_all
 
@@ -168,7 +168,9 @@ def _parser() -> argparse.ArgumentParser:
     rebuilding.add_argument("--check", action="store_true", help="only compare")
     _tool(rebuilding, _rebuild)
     _tool(
-        tools.add_parser("stop-embedded", help="end embedded clusters, gangs and files"),
+        tools.add_parser(
+            "stop-embedded", help="end embedded clusters and gangs; stores and log stay"
+        ),
         _stop_embedded,
     )
     return parser
