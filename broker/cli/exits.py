@@ -20,7 +20,7 @@ PIPE_CLOSED = 141
 CODES: dict[int, str] = {
     OK: "done",
     RUN_FAILED: "the run that was waited for did not succeed",
-    USAGE: "the command line cannot be understood",
+    USAGE: "the command line, or which broker is meant, cannot be understood",
     NOT_FOUND: "there is no such thing",
     REFUSED: "its state, or a check, does not allow it",
     UNREACHABLE: "no answer: unreachable, too busy or too late; try again",
@@ -41,6 +41,7 @@ _BY_ERROR: dict[type[errors.BrokerError], int] = {
     errors.Invalid: INVALID,
     errors.IntentError: INVALID,
     errors.BundleError: INVALID,
+    errors.SettingsError: USAGE,
     errors.NotNow: REFUSED,
     errors.PositionTooOld: REFUSED,
     errors.Damaged: FAULT,

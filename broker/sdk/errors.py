@@ -10,6 +10,7 @@
       Invalid                   a field is not as it must be
         IntentError             found by the client, in a file or in flags
         BundleError             the working directory cannot be packed
+        SettingsError           which broker is asked, or in whose name, cannot be made out
       NotNow                    the state of the thing does not allow it
       PositionTooOld            what was to be watched is no longer kept
       Damaged                   what is stored does not match its checksums
@@ -106,6 +107,17 @@ class BundleError(Invalid):
 
     def __init__(self, message: str) -> None:
         super().__init__(message, reason="INVALID_FIELD")
+
+
+class SettingsError(Invalid):
+    """Which broker is asked, or in whose name, cannot be made out. Found before anything was sent.
+
+    ``source`` is where it was said: a flag, a variable, a file.
+    """
+
+    def __init__(self, source: str, message: str) -> None:
+        violation = Violation(field=source, message=message)
+        super().__init__(f"{source}: {message}", reason="INVALID_FIELD", violations=(violation,))
 
 
 class NotNow(BrokerError):

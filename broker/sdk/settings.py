@@ -1,7 +1,8 @@
 """Which broker is asked, for which team, in whose name.
 
 The rule: what is said comes first, then the environment (BROKER_SERVER, BROKER_TEAM, BROKER_USER),
-then the file ``~/.config/broker/config.toml``, then the default socket. Read ``find`` first.
+then the file ``~/.config/broker/config.toml``, then the default socket. An address that is none is
+refused before anybody is asked: gRPC would look for a host of that name. Read ``find`` first.
 """
 
 import os
@@ -10,13 +11,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from broker.sdk.errors import IntentError
+from broker.sdk.errors import SettingsError
 
 DEFAULT_TEAM = "default"
 SOCKET = "brokerd.sock"
 FIELDS = ("server", "team", "user")
 FILE_MAX_BYTES = 64 * 1024
 USER_MAX = 64
+PORT_MAX = 65_535
+_HOST_PORT = re.compile(r"(?:\[[0-9a-fA-F:.]+\]|[A-Za-z0-9._-]+):(?P<port>[0-9]{1,5})")
+_HEADER = re.compile(r"[\x20-\x7e]*")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,14 +36,25 @@ class Settings:
 def find(
     *, server: str = "", team: str = "", user: str = "", environ: Mapping[str, str] | None = None
 ) -> Settings:
-    """Return the settings; what is given wins. Raises IntentError for an unusable file."""
+    """Return the settings; what is given wins.
+
+    Raises SettingsError for an unusable file, an address of no known form, or a name that no
+    header can carry.
+    """
     env = os.environ if environ is None else environ
     home = Path(env.get("HOME") or Path.home())
     file = _config_file(env, home)
     written = {} if server and team and user else _read(file)
     address, source = _server(server, env, home, (written, file))
+    for said, where in (
+        (user, "user"),
+        (env.get("BROKER_USER", ""), "BROKER_USER"),
+        (written.get("user", ""), f"{file}: user"),
+    ):
+        if not _HEADER.fullmatch(said):
+            raise SettingsError(where, f"{said!a} is not printable ASCII")
     return Settings(
-        server=address,
+        server=_checked(address, source),
         team=team or env.get("BROKER_TEAM") or written.get("team") or DEFAULT_TEAM,
         user=(user or env.get("BROKER_USER") or written.get("user") or _login(env))[:USER_MAX],
         source=source,
@@ -56,6 +71,15 @@ def _server(
     if written[0].get("server"):
         return written[0]["server"], str(written[1])
     return f"unix:{default_socket(env, home)}", "the default socket"
+
+
+def _checked(address: str, source: str) -> str:
+    found = _HOST_PORT.fullmatch(address)
+    is_host_port = found is not None and int(found["port"]) <= PORT_MAX
+    is_socket = re.fullmatch(r"unix:(?://)?/[^\x00-\x1f\x7f]+", address) is not None
+    if not (is_socket or is_host_port):
+        raise SettingsError(source, f"{address[:80]!a} is neither unix:/PATH nor HOST:PORT")
+    return address
 
 
 def default_socket(env: Mapping[str, str], home: Path) -> Path:
@@ -84,7 +108,7 @@ def _read(file: Path) -> dict[str, str]:
     except (FileNotFoundError, NotADirectoryError):
         return {}
     except OSError as error:
-        raise IntentError(str(file), f"cannot be read: {error.strerror}") from error
+        raise SettingsError(str(file), f"cannot be read: {error.strerror}") from error
     return _parsed(data, str(file))
 
 
@@ -94,12 +118,12 @@ def _parsed(data: bytes, source: str) -> dict[str, str]:
     try:
         table = tomllib.loads(data.decode())
     except (ValueError, RecursionError) as error:
-        raise IntentError(source, f"is not TOML: {error}") from error
+        raise SettingsError(source, f"is not TOML: {error}") from error
     for name, value in table.items():
         if name not in FIELDS:
-            raise IntentError(f"{source}: {name}", f"is not known; these are: {', '.join(FIELDS)}")
+            raise SettingsError(f"{source}: {name}", f"is not known; these are: {', '.join(FIELDS)}")
         if not isinstance(value, str):
-            raise IntentError(f"{source}: {name}", "must be a text")
+            raise SettingsError(f"{source}: {name}", "must be a text")
     return table
 
 

@@ -68,7 +68,7 @@ def test_every_error_has_its_exit_code() -> None:
     of_ours = [
         k for k in kinds if issubclass(k, errors.BrokerError) and k is not errors.BrokerError
     ]
-    assert len(of_ours) == 13
+    assert len(of_ours) == 14
     assert set(exits._BY_ERROR) == set(of_ours)
     assert set(exits._BY_ERROR.values()) <= set(exits.CODES)
 
@@ -90,6 +90,18 @@ def test_where_nobody_listens_it_says_what_to_do(
     assert "Start it with `brokerd`" in said
     assert main([server, "-o", "json", "status", "digits"]) == exits.UNREACHABLE
     assert '"reason": "UNREACHABLE"' in capsys.readouterr().err
+
+
+def test_an_address_that_is_none_is_a_matter_of_usage(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["--server", "banana", "status", "digits"]) == exits.USAGE
+    said = "--server: 'banana' is neither unix:/PATH nor HOST:PORT\n"
+    assert capsys.readouterr().err == f"broker: {said}"
+    monkeypatch.setenv("BROKER_SERVER", "banana")
+    assert main(["ls"]) == exits.USAGE
+    said = "BROKER_SERVER: 'banana' is neither unix:/PATH nor HOST:PORT\n"
+    assert capsys.readouterr().err == f"broker: {said}"
 
 
 def test_a_fault_of_ours_is_a_sentence(

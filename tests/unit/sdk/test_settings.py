@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from broker.sdk.errors import IntentError
+from broker.sdk.errors import SettingsError
 from broker.sdk.settings import find
 
 
@@ -54,9 +54,37 @@ def test_without_any_word_it_is_the_default_socket(tmp_path: Path) -> None:
     ],
 )
 def test_a_file_that_cannot_be_used_is_named(tmp_path: Path, text: str, said: str) -> None:
-    with pytest.raises(IntentError, match=said):
+    with pytest.raises(SettingsError, match=said):
         find(environ=wrote(tmp_path, text))
 
 
 def test_a_login_that_no_header_can_hold_is_mended(tmp_path: Path) -> None:
     assert find(environ={"HOME": str(tmp_path), "USER": "änn b"}).user == "_nn_b"
+
+
+@pytest.mark.parametrize(
+    "address",
+    ["banana", "unix:relative/brokerd.sock", "unix:", "localhost", "localhost:", "h:70000", "a b:1",
+     "unix:/a\nb", "https://host:1", ":1", "\x1b[2J:1"],
+)  # fmt: skip
+@pytest.mark.parametrize("how", ["--server", "BROKER_SERVER"])
+def test_an_address_of_no_known_form_names_the_forms(
+    tmp_path: Path, address: str, how: str
+) -> None:
+    env = {"HOME": str(tmp_path)} | ({how: address} if how == "BROKER_SERVER" else {})
+    with pytest.raises(SettingsError, match="is neither unix:/PATH nor HOST:PORT") as caught:
+        find(server=address if how == "--server" else "", environ=env)
+    assert caught.value.field == how
+    assert caught.value.message.isprintable()
+
+
+@pytest.mark.parametrize("address", ["unix:/a/b", "unix:///a/b", "host.example:1", "[::1]:5080"])
+def test_an_address_of_a_known_form_is_taken_as_it_is(tmp_path: Path, address: str) -> None:
+    assert find(server=address, environ={"HOME": str(tmp_path)}).server == address
+
+
+def test_a_name_that_no_header_can_hold_is_refused_where_it_was_said(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match="BROKER_USER: 'a\\\\nb' is not printable ASCII"):
+        find(environ={"HOME": str(tmp_path), "BROKER_USER": "a\nb"})
+    with pytest.raises(SettingsError, match="user: '\\\\xe4nn' is not printable ASCII"):
+        find(environ=wrote(tmp_path, 'user = "änn"'))
