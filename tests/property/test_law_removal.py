@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from random import Random
 
 import pytest
@@ -114,6 +114,12 @@ def test_a_removal_on_a_guess_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
         test_law_10_nothing_is_removed_in_a_cluster_that_does_not_answer,
     ):
         check = law.hypothesis.inner_test  # type: ignore[attr-defined]
-        with pytest.raises(AssertionError):
-            for seed, life in enumerate(lives_told):
-                check(life, seed)
+        assert any(is_broken(check, life, seed) for seed, life in enumerate(lives_told))
+
+
+def is_broken(check: Callable[[Life, int], None], life: Life, seed: int) -> bool:
+    try:
+        check(life, seed)
+    except AssertionError:
+        return True
+    return False
