@@ -70,6 +70,7 @@ async def _serve_with(
     _greet(address, broker)
     try:
         await stopped.wait()
+        _part(has_lifeline=options.lifeline is not None)
     finally:
         keeper.stop()
         await server.stop(STOP_S)
@@ -109,3 +110,16 @@ def _greet(address: str, broker: Broker) -> None:
         f"brokerd listens on {address}, with {regions}; try: broker --server {address} regions\n"
     )
     sys.stdout.flush()
+
+
+def _part(*, has_lifeline: bool) -> None:
+    """Say on one line that it stops, and what goes on without it."""
+    rest = (
+        "embedded regions end with the pipe that it was given"
+        if has_lifeline
+        else "what trains and what waits goes on; brokerd stop-embedded ends embedded regions too"
+    )
+    # Whoever read the greeting may be gone, which must neither keep it from stopping in order nor
+    # leave anything in a buffer for the end of the process to trip over.
+    with contextlib.suppress(OSError, ValueError):
+        os.write(sys.stdout.fileno(), f"brokerd stops; {rest}\n".encode())

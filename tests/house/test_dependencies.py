@@ -8,6 +8,7 @@ the layers, so what they import is all that they need.
 from __future__ import annotations
 
 import re
+import subprocess
 import sys
 import tomllib
 from importlib.metadata import packages_distributions
@@ -17,6 +18,7 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from broker import brokerd
 from tests.house.rules import imports, root_of
 from tests.house.tree import ROOT, project_files, text_of, written_files
 
@@ -51,6 +53,27 @@ def test_every_import_is_declared(where: tuple[str, ...], extras: tuple[str, ...
 def test_a_package_of_the_daemon_is_found_in_the_client(name: str) -> None:
     assert not is_declared(name, declared())
     assert is_declared(name, declared("daemon", "demo"))
+
+
+def test_what_brokerd_looks_for_is_the_extra_of_its_name() -> None:
+    found = packages_distributions()
+    asked = {canonicalize_name(found[name][0]) for name in brokerd.NEEDED}
+    assert asked == names(PROJECT["project"]["optional-dependencies"]["daemon"])
+
+
+def test_brokerd_without_the_extra_says_how_to_get_it() -> None:
+    # -S: no package that was installed is found, so it may import none to say so.
+    found = subprocess.run(
+        [sys.executable, "-S", "-m", "broker.brokerd", "--help"],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+        cwd=ROOT,
+    )
+    assert (found.returncode, found.stdout) == (brokerd.USAGE, "")
+    assert "pip install '.[daemon]'" in found.stderr
+    assert found.stderr.count("\n") == 1
 
 
 def test_the_lock_has_every_declared_dependency() -> None:
