@@ -32,7 +32,7 @@ from broker.history.events import (
     Warned,
     WithdrawalOrdered,
 )
-from broker.history.lineage import nameable
+from broker.history.lineage import nameable, nameable_in_words
 from broker.history.prospects import NEWS_DECIDES
 from broker.history.refusals import Code, Refused
 from broker.model.intent import Terms
@@ -312,17 +312,27 @@ def _resume(run: Run, command: ResumeRun, context: Context) -> tuple[RunEvent, .
     if command.step is not None and all(c.ref.step != command.step for c in nameable(run)):
         raise Refused(
             Reason.CHECKPOINT_NOT_AVAILABLE,
-            f"step {command.step} is not among the checkpoints that count",
+            f"step {command.step} is not among the checkpoints that count;"
+            f" {nameable_in_words(run)}",
             "step",
+        )
+    has_wish = command.from_start or command.step is not None
+    if run.state is RunState.SUCCEEDED and not has_wish:
+        raise Refused(
+            Reason.ILLEGAL_IN_STATE,
+            "the run succeeded: it has nothing to go on with. Fork it to train on with another"
+            f" intent, or name the step to go back to; {nameable_in_words(run)}",
         )
     if run.is_ended:
         _check_limits_before_resume(run, context)
         return (resumed,)
-    has_wish = command.from_start or command.step is not None
     wish = run.resume_wish
     if not has_wish:
         if run.open_epoch is not None:
-            raise Refused(Reason.ILLEGAL_IN_STATE, "the run has its place; name a step to go back")
+            raise Refused(
+                Reason.ILLEGAL_IN_STATE,
+                f"the run has its place; name a step to go back: {nameable_in_words(run)}",
+            )
         return () if wish is None else (resumed,)
     if _stands_there(run, command):
         return ()

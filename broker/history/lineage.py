@@ -11,6 +11,8 @@ from collections.abc import Iterator
 from broker.model.checkpoint import Checkpoint, CheckpointRef, EpochId
 from broker.model.run import Run
 
+STEPS_TOLD = 10  # in a sentence; a list of all is another question
+
 
 def resumable(run: Run) -> tuple[Checkpoint, ...]:
     """Return what the next start may resume from, the preferred one first.
@@ -73,6 +75,16 @@ def nameable(run: Run) -> tuple[Checkpoint, ...]:
     lineage = _along_lineage(run)
     rest = [c for c in reversed(run.checkpoints) if _counts(c) and c not in lineage]
     return (*fresh, *lineage, *rest)
+
+
+def nameable_in_words(run: Run) -> str:
+    """Return which steps a person may go back to or fork from, the preferred ones first."""
+    steps = list(dict.fromkeys(c.ref.step for c in nameable(run)))
+    if not steps:
+        return "no checkpoint of it counts yet; from the beginning it can begin anew"
+    shown = ", ".join(str(step) for step in steps[:STEPS_TOLD])
+    rest = len(steps) - STEPS_TOLD
+    return f"these can be named: {shown}" + (f" and {rest} more" if rest > 0 else "")
 
 
 def has_anchor(run: Run) -> bool:

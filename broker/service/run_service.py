@@ -217,7 +217,7 @@ class RunService(run_service_pb2_grpc.RunServiceServicer):
         await self._ports.log.handle(run.name, command, actor)
         marked = [c for c in self._run(run.name).checkpoints if c.ref.step == step]
         if not marked:
-            raise no_checkpoint(step)
+            raise no_checkpoint(run, step)
         return checkpoint_message(run, max(marked, key=lambda c: (c.is_sealed, c.ref.epoch)))
 
     @streaming

@@ -11,7 +11,7 @@ from dataclasses import replace
 from broker.history.commands import MarkCheckpoint, SubmitRun
 from broker.history.events import Recorded, Submitted
 from broker.history.evolve import evolve
-from broker.history.lineage import nameable, resumable
+from broker.history.lineage import nameable, nameable_in_words, resumable
 from broker.history.refusals import Refused
 from broker.model import names
 from broker.model.actor import Actor
@@ -139,7 +139,7 @@ def _seed(parent: Run, request: run_service_pb2.ForkRunRequest) -> Checkpoint | 
             step = fields.not_negative(request.step, "step")
             seed = next((c for c in nameable(parent) if c.ref.step == step), None)
             if seed is None:
-                raise no_checkpoint(step)
+                raise no_checkpoint(parent, step)
             return seed
         case _:
             # What the parent was told to go back from is not what its fork begins with.
@@ -147,11 +147,12 @@ def _seed(parent: Run, request: run_service_pb2.ForkRunRequest) -> Checkpoint | 
             return next(iter(resumable(parent) if is_going_back else nameable(parent)), None)
 
 
-def no_checkpoint(step: int) -> Refused:
+def no_checkpoint(run: Run, step: int) -> Refused:
     """Return the refusal of a step without a checkpoint that counts."""
     return Refused(
         reason=Reason.CHECKPOINT_NOT_AVAILABLE,
-        message=f"step {step} has no complete checkpoint that counts and is not bad",
+        message=f"step {step} has no complete checkpoint that counts and is not bad;"
+        f" {nameable_in_words(run)}",
         field="step",
     )
 

@@ -185,6 +185,6 @@ def _checkpoint(run: Run, request: run_service_pb2.FetchCheckpointRequest) -> Ch
     step = fields.not_negative(request.step, "step")
     found = [c for c in run.checkpoints if c.ref.step == step and c.regions and c.ref.is_own]
     if not found:
-        raise no_checkpoint(step)
+        raise no_checkpoint(run, step)
     # What counts comes before what does not, and of those the newest start's.
     return max(found, key=lambda c: (c.is_sealed and not c.is_bad, c.ref.epoch))

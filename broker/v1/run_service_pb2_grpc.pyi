@@ -110,11 +110,17 @@ class RunServiceStub:
     """Brings an ended run back, or sends a running one to another checkpoint, one that it has just
     saved among them.
 
+    A run that FAILED or was CANCELLED goes on from its newest checkpoint unless another place is
+    named. One that SUCCEEDED has nothing to go on with: it goes back only to a step, or to the
+    beginning, that is named; ForkRun is what trains on with another intent.
+
     Errors:
       * `INVALID_ARGUMENT`: the name or the step cannot be used.
       * `NOT_FOUND`: there is no such run.
-      * `FAILED_PRECONDITION`: the run's state does not allow it (ILLEGAL_IN_STATE), the step has no
-        checkpoint that counts (CHECKPOINT_NOT_AVAILABLE), or the log's disk is full or read-only.
+      * `FAILED_PRECONDITION`: the run's state does not allow it (ILLEGAL_IN_STATE), a limit would
+        end it again (DEADLINE_PASSED, BUDGET_SPENT: AmendRun first), the step has no checkpoint
+        that counts (CHECKPOINT_NOT_AVAILABLE: the sentence names those that do), or the log's
+        disk is full or read-only.
     """
     ForkRun: _grpc.UnaryUnaryMultiCallable[_run_service_pb2.ForkRunRequest, _run_pb2.Run]
     """Creates a run from another one: same intent unless a new one is given, first start from one of
@@ -301,11 +307,17 @@ class RunServiceAsyncStub(RunServiceStub):
     """Brings an ended run back, or sends a running one to another checkpoint, one that it has just
     saved among them.
 
+    A run that FAILED or was CANCELLED goes on from its newest checkpoint unless another place is
+    named. One that SUCCEEDED has nothing to go on with: it goes back only to a step, or to the
+    beginning, that is named; ForkRun is what trains on with another intent.
+
     Errors:
       * `INVALID_ARGUMENT`: the name or the step cannot be used.
       * `NOT_FOUND`: there is no such run.
-      * `FAILED_PRECONDITION`: the run's state does not allow it (ILLEGAL_IN_STATE), the step has no
-        checkpoint that counts (CHECKPOINT_NOT_AVAILABLE), or the log's disk is full or read-only.
+      * `FAILED_PRECONDITION`: the run's state does not allow it (ILLEGAL_IN_STATE), a limit would
+        end it again (DEADLINE_PASSED, BUDGET_SPENT: AmendRun first), the step has no checkpoint
+        that counts (CHECKPOINT_NOT_AVAILABLE: the sentence names those that do), or the log's
+        disk is full or read-only.
     """
     ForkRun: _aio.UnaryUnaryMultiCallable[_run_service_pb2.ForkRunRequest, _run_pb2.Run]  # type: ignore[assignment]
     """Creates a run from another one: same intent unless a new one is given, first start from one of
@@ -531,11 +543,17 @@ class RunServiceServicer(metaclass=_abc_1.ABCMeta):
         """Brings an ended run back, or sends a running one to another checkpoint, one that it has just
         saved among them.
 
+        A run that FAILED or was CANCELLED goes on from its newest checkpoint unless another place is
+        named. One that SUCCEEDED has nothing to go on with: it goes back only to a step, or to the
+        beginning, that is named; ForkRun is what trains on with another intent.
+
         Errors:
           * `INVALID_ARGUMENT`: the name or the step cannot be used.
           * `NOT_FOUND`: there is no such run.
-          * `FAILED_PRECONDITION`: the run's state does not allow it (ILLEGAL_IN_STATE), the step has no
-            checkpoint that counts (CHECKPOINT_NOT_AVAILABLE), or the log's disk is full or read-only.
+          * `FAILED_PRECONDITION`: the run's state does not allow it (ILLEGAL_IN_STATE), a limit would
+            end it again (DEADLINE_PASSED, BUDGET_SPENT: AmendRun first), the step has no checkpoint
+            that counts (CHECKPOINT_NOT_AVAILABLE: the sentence names those that do), or the log's
+            disk is full or read-only.
         """
 
     @_abc_1.abstractmethod

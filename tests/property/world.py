@@ -98,7 +98,7 @@ def _onward(chance: Random, run: Run, serial: int) -> RunCommand:
     if run.state is RunState.VALIDATING:
         return AcceptRun()
     if run.is_ended:
-        return ResumeRun(step=None, from_start=False)
+        return ResumeRun(step=None, from_start=run.state is RunState.SUCCEEDED)
     epoch = run.open_epoch
     if epoch is None:
         waiting = run.waiting_placements

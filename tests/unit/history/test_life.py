@@ -280,6 +280,37 @@ def test_a_step_that_does_not_count_is_refused() -> None:
         )
 
 
+def said_of(story: Story, command: RunCommand) -> str:
+    with pytest.raises(Refused) as caught:
+        story.tell(command)
+    return caught.value.message
+
+
+def test_a_step_that_does_not_count_is_answered_with_those_that_do() -> None:
+    story = Story().accepted().training()
+    back = ResumeRun(step=7, from_start=False)
+    assert said_of(story, back).endswith("; no checkpoint of it counts yet; from the beginning it can begin anew")  # fmt: skip  # noqa: E501
+    for step in range(100, 1300, 100):
+        story.saved(step)
+    assert said_of(story, back).endswith(
+        "these can be named: 1200, 1100, 1000, 900, 800, 700, 600, 500, 400, 300 and 2 more"
+    )
+    assert said_of(story, NEWEST).startswith("the run has its place; name a step to go back: ")
+
+
+def test_what_succeeded_goes_back_only_to_what_is_named() -> None:
+    story = Story().accepted().training().saved(100).saved(200).closed(0, 0)
+    assert story.run.state is RunState.SUCCEEDED
+    assert refusal(story, NEWEST) == (Reason.ILLEGAL_IN_STATE, Code.FAILED_PRECONDITION)
+    assert said_of(story, NEWEST).endswith("; these can be named: 200, 100")
+    assert said_of(story, NEWEST).count("Fork it") == 1
+    story.do(ResumeRun(step=100, from_start=False))
+    assert story.run.resume_wish == ResumeWish(step=100)
+    again = Story().accepted().training().saved(100).closed(0, 0)
+    again.do(ResumeRun(step=None, from_start=True))
+    assert again.run.state is RunState.QUEUED
+
+
 def test_a_limit_that_would_end_it_again_is_said_before() -> None:
     story = Story(make_intent(terms=make_terms(budget=Decimal("0.01")))).accepted().training()
     story.wait(3600).do(FailRun(reason=Reason.BUDGET_SPENT, message="spent"))
