@@ -10,9 +10,12 @@ import click
 from broker.cli import exits, following, words
 from broker.cli.arguments import DURATION, RUN
 from broker.cli.session import Session
+from broker.cli.status import has_ended
 from broker.cli.verbs import verb
 from broker.sdk.errors import IntentError
 from broker.v1 import run_pb2
+
+CANCEL_GRACE_S = 60.0  # the broker's own, where none is given
 
 
 @verb(
@@ -32,8 +35,26 @@ def cancel(session: Session, run: str, *, grace: float | None, message: str, wai
     if wait:
         code = following.follow(session, name, after_sequence=found.sequence)
         return exits.OK if code == exits.RUN_FAILED else code
-    _show(session, found, f"bring it back: broker resume {following.short(name)}")
+    if session.is_json:
+        session.show_json(found)
+    else:
+        session.say(cancelled(found, CANCEL_GRACE_S if grace is None else grace))
+        session.note(
+            f"bring it back: broker resume {following.short(name)}"
+            if has_ended(found)
+            else f"see how far it is: broker status {following.short(name)}"
+        )
     return exits.OK
+
+
+def cancelled(run: run_pb2.Run, grace_s: float) -> str:
+    """Return what a cancel came to: it is over, or what still runs has so long to save."""
+    name = words.id_of(run.name)
+    if has_ended(run):
+        return f"{name}: {words.coloured(words.enum_name(run, 'state'))}, {run.why.message}"
+    if run.draining:
+        return f"{name}: cancel accepted; it has up to {words.span(grace_s)} to save, then stops"
+    return f"{name}: cancel accepted; it stops now"
 
 
 @verb(

@@ -4,11 +4,10 @@ The rule: it goes on where it was when the broker is away and comes back; it say
 see more; and an interruption says how to go on. Read ``follow`` first.
 """
 
-from collections.abc import Callable
-
 import click
 
 from broker.cli import exits, words
+from broker.cli.folding import Fold, Folding
 from broker.cli.saying import harmless
 from broker.cli.session import Session
 from broker.cli.status import has_ended, rendered
@@ -21,16 +20,19 @@ _QUIET = frozenset({event_pb2.EVENT_TYPE_PLACEMENT_SEEN})
 _QUIET_LIVE = _QUIET | {event_pb2.EVENT_TYPE_PROGRESSED}
 
 
-def follow(session: Session, name: str, *, after_sequence: int = 0) -> int:
-    """Tell what happens to a run until it ends; return 0 when it succeeded, else 1."""
+def follow(session: Session, name: str, *, after_sequence: int = 0, is_all: bool = False) -> int:
+    """Tell what happens to a run until it ends; return 0 when it succeeded, else 1.
+
+    ``is_all``: every event in a line of its own, as they come.
+    """
     watch = Watch(name, after_sequence=after_sequence)
     try:
         if session.is_json:
             for update in session.patient_client.follow(watch):
                 is_event = isinstance(update, event_pb2.Event)
                 _tell_json(session, update, "event" if is_event else "progress")
-        elif words.width() is None:
-            _tell_lines(session, watch, session.say)
+        elif words.width() is None or is_all:
+            _tell_lines(session, watch, is_all)
         else:
             _tell_live(session, watch)
     except KeyboardInterrupt:
@@ -48,10 +50,20 @@ def _tell_json(session: Session, update: event_pb2.Event | run_pb2.Progress, key
     session.show_json({key: as_json(update)}, is_line=True)
 
 
-def _tell_lines(session: Session, watch: Watch, say: Callable[[str], None]) -> None:
-    for update in session.patient_client.follow(watch):
-        if isinstance(update, event_pb2.Event) and update.type not in _QUIET:
-            say(event_line(update))
+def _tell_lines(session: Session, watch: Watch, is_all: bool) -> None:
+    folding = Folding()
+    try:
+        for update in session.patient_client.follow(watch):
+            if not isinstance(update, event_pb2.Event):
+                continue
+            if is_all:
+                session.say(event_line(update))
+            elif update.type not in _QUIET:
+                for told in folding.take(update):
+                    session.say(event_line(told))
+    finally:
+        for told in folding.rest():
+            session.say(event_line(told))
 
 
 def _tell_live(session: Session, watch: Watch) -> None:
@@ -59,17 +71,24 @@ def _tell_live(session: Session, watch: Watch) -> None:
     from rich.console import Console
     from rich.text import Text
 
-    console = Console()
+    console, folding, saved = Console(), Folding(), ""
     with console.status("waiting for news") as live:
-        for update in session.patient_client.follow(watch):
-            if isinstance(update, run_pb2.Progress):
-                live.update(Text(progress_line(update)))
-            elif update.type not in _QUIET_LIVE:
-                console.print(Text(event_line(update)))
-                if update.next_action:
-                    live.update(Text(harmless(f"next: {update.next_action}")))
-                elif update.run_state:
-                    live.update("waiting for news")
+        try:
+            for update in session.patient_client.follow(watch):
+                if isinstance(update, run_pb2.Progress):
+                    live.update(Text(progress_line(update) + saved))
+                elif update.type not in _QUIET_LIVE:
+                    if update.type == event_pb2.EVENT_TYPE_CHECKPOINT_COMPLETED:
+                        saved = f"; saved step {update.step}"
+                    for told in folding.take(update):
+                        console.print(Text(event_line(told)))
+                    if update.next_action:
+                        live.update(Text(harmless(f"next: {update.next_action}")))
+                    elif update.run_state:
+                        live.update("waiting for news")
+        finally:
+            for told in folding.rest():
+                console.print(Text(event_line(told)))
 
 
 def progress_line(progress: run_pb2.Progress) -> str:
@@ -78,10 +97,14 @@ def progress_line(progress: run_pb2.Progress) -> str:
     return f"step {progress.step}{loss}"
 
 
-def event_line(event: event_pb2.Event) -> str:
-    """Return an event in one line: when, what, where, why."""
+def event_line(told: event_pb2.Event | Fold) -> str:
+    """Return an event, or several folded, in one line: when, what, where, why."""
     from datetime import datetime
 
+    if isinstance(told, Fold):
+        at = datetime.fromtimestamp(words.wall_s(told.last.time)).astimezone()
+        return harmless(f"{at:%H:%M:%S}  {told.message}")
+    event = told
     at = datetime.fromtimestamp(words.wall_s(event.time)).astimezone()
     what = words.enum_name(event, "type").lower().replace("_", " ")
     where = f" in {event.place.region}" if event.HasField("place") else ""

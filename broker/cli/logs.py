@@ -10,6 +10,7 @@ import click
 
 from broker.cli import exits
 from broker.cli.arguments import RUN
+from broker.cli.saying import LogText
 from broker.cli.session import Session
 from broker.cli.verbs import verb
 from broker.sdk.streams import Tail
@@ -38,10 +39,17 @@ def logs(
     follow: bool,
     tail: int | None,
 ) -> int:
-    """Print what a rank of RUN wrote, standard output and standard error together."""
+    """Print what a rank of RUN wrote, standard output and standard error together.
+
+    A program reads it as it was written, byte for byte. On a terminal its colours pass, and nothing
+    else that a terminal would obey.
+    """
     name = session.run_name(run)
     where = Tail(name, rank=rank, placement=placement or "")
+    shown = LogText()
     write = _json_writer(session, where) if session.is_json else _write
+    if sys.stdout.isatty() and not session.is_json:
+        write = _terminal_writer(shown)
     try:
         if tail is not None:
             where.offset = -max(1, tail * LINE_BYTES)
@@ -61,6 +69,8 @@ def logs(
                 write(chunk)
     except KeyboardInterrupt:
         return exits.INTERRUPTED
+    finally:
+        _write(shown.rest().encode())
     if where.offset <= 0:
         session.note(f"rank {rank} has written nothing yet; see broker status {run}")
     return exits.OK
@@ -69,6 +79,10 @@ def logs(
 def _write(chunk: bytes) -> None:
     sys.stdout.buffer.write(chunk)
     sys.stdout.buffer.flush()
+
+
+def _terminal_writer(shown: LogText) -> Callable[[bytes], None]:
+    return lambda chunk: _write(shown.take(chunk).encode())
 
 
 def _json_writer(session: Session, where: Tail) -> Callable[[bytes], None]:

@@ -3,12 +3,14 @@
 Read ``timeline`` first.
 """
 
+from collections.abc import Sequence
 from datetime import datetime
 
 import click
 
 from broker.cli import words
 from broker.cli.arguments import RUN
+from broker.cli.folding import Fold, folded
 from broker.cli.session import Session
 from broker.cli.verbs import verb
 from broker.sdk.showing import seconds_of
@@ -28,7 +30,7 @@ _QUIET = frozenset({event_pb2.EVENT_TYPE_PROGRESSED, event_pb2.EVENT_TYPE_PLACEM
     """
 )
 @click.argument("run", type=RUN)
-@click.option("--all", "is_all", is_flag=True, help="Every step and sighting too.")
+@click.option("--all", "is_all", is_flag=True, help="Each step, sighting and checkpoint by itself.")
 @click.option("--limit", type=click.IntRange(1, EVENTS_MAX), default=1000, show_default=True)
 def timeline(session: Session, run: str, *, is_all: bool, limit: int) -> None:
     """Say what happened to RUN, oldest first, and what each attempt to start it took and cost."""
@@ -36,21 +38,29 @@ def timeline(session: Session, run: str, *, is_all: bool, limit: int) -> None:
     if session.is_json:
         session.show_json(found)
         return
-    events = [event for event in found.events if is_all or event.type not in _QUIET]
-    if events:
-        began_s = words.wall_s(events[0].time)
-        session.say(words.table(EVENTS, [_event(event, began_s) for event in events]))
+    events: Sequence[event_pb2.Event | Fold] = found.events
+    if not is_all:
+        events = folded(event for event in found.events if event.type not in _QUIET)
+    if found.events:
+        began_s = words.wall_s(found.events[0].time)
+        session.say(words.table(EVENTS, [_row(event, began_s) for event in events]))
     session.say()
     _show_spending(session, found)
     hidden = len(found.events) - len(events)
     if hidden:
-        session.note(f"{words.counted(hidden, 'event')} of steps and sightings left out: --all")
+        session.note(f"{words.counted(hidden, 'event')} folded or left out: --all shows each")
     if found.next_page_token:
         session.note(f"the first {limit} events; --limit shows more")
 
 
-def _event(event: event_pb2.Event, began_s: float) -> tuple[str, ...]:
+def _row(told: event_pb2.Event | Fold, began_s: float) -> tuple[str, ...]:
+    event = told.last if isinstance(told, Fold) else told
     at_s = words.wall_s(event.time)
+    when = f"{datetime.fromtimestamp(at_s).astimezone():%m-%d %H:%M:%S}"
+    after = f"+{words.span(at_s - began_s)}"
+    if isinstance(told, Fold):
+        numbers = f"{told.events[0].sequence}-{event.sequence}"
+        return (numbers, when, after, _who(event), "checkpoints", "", told.message)
     state = ""
     if event.run_state:
         state = f"[{words.enum_name(event, 'run_state')}] "
@@ -58,13 +68,17 @@ def _event(event: event_pb2.Event, began_s: float) -> tuple[str, ...]:
         state = f"[{words.enum_name(event, 'placement_end')}] "
     return (
         str(event.sequence),
-        f"{datetime.fromtimestamp(at_s).astimezone():%m-%d %H:%M:%S}",
-        f"+{words.span(at_s - began_s)}",
-        event.actor.name or words.kind(event.actor, "kind"),
+        when,
+        after,
+        _who(event),
         words.enum_name(event, "type").lower().replace("_", " "),
         words.where(event.place) if event.HasField("place") else "",
         f"{state}{event.message}",
     )
+
+
+def _who(event: event_pb2.Event) -> str:
+    return event.actor.name or words.kind(event.actor, "kind")
 
 
 def _show_spending(session: Session, found: run_service_pb2.GetTimelineResponse) -> None:

@@ -19,10 +19,11 @@ from broker.cli.verbs import verb
 )
 @click.argument("run", type=RUN)
 @click.option("--after", type=click.IntRange(min=0), default=0, help="Only events after this one.")
-def watch(session: Session, run: str, *, after: int) -> int:
+@click.option("--all", "is_all", is_flag=True, help="Each step, sighting and checkpoint by itself.")
+def watch(session: Session, run: str, *, after: int, is_all: bool) -> int:
     """Tell what happens to RUN until it ends; exit with 0 when it succeeded, else with 1.
 
     Whatever happens to the broker meanwhile, no event is missed and none is told twice. Ctrl-C ends
     the watching, not the run.
     """
-    return follow(session, session.run_name(run), after_sequence=after)
+    return follow(session, session.run_name(run), after_sequence=after, is_all=is_all)
