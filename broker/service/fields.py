@@ -22,17 +22,19 @@ NAME_MAX = 256
 SENTENCE_MAX = 1_000
 REQUEST_ID_MAX = 64
 DIGEST = re.compile(r"[0-9a-f]{64}")
-_UNPRINTABLE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
 
 
 def text(value: str, field: str, *, longest: int, required: bool = False) -> str:
-    """Return a text without control characters, of at most ``longest`` characters."""
+    """Return one line of what can be printed, of at most ``longest`` characters.
+
+    Whatever is taken in here is shown to others in a terminal, or is what they have to type.
+    """
     if required and not value:
         raise invalid(field, "is required")
     if len(value) > longest:
         raise invalid(field, f"has {len(value)} characters; the most is {longest}")
-    if _UNPRINTABLE.search(value):
-        raise invalid(field, "holds control characters")
+    if not value.isprintable():
+        raise invalid(field, "holds a line break, or what cannot be printed")
     return value
 
 

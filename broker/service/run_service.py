@@ -27,13 +27,14 @@ from broker.service import fields
 from broker.service.bundles import CHUNK_MAX
 from broker.service.convert_intent import terms_of
 from broker.service.convert_offer import estimate_message
-from broker.service.convert_run import checkpoint_message, run_message
+from broker.service.convert_run import checkpoint_message
 from broker.service.edge import Send, Streams, streaming, unary, unary_within
 from broker.service.errors import invalid, not_found
 from broker.service.judging import check_terms
 from broker.service.listing import list_checkpoints, list_runs, timeline
 from broker.service.ports import Ports
 from broker.service.replicas import replicas_message
+from broker.service.showing import shown
 from broker.service.submitting import fork, no_checkpoint, submit
 from broker.service.watching import fetch, tail, watch
 from broker.v1 import checkpoint_pb2, run_pb2, run_service_pb2, run_service_pb2_grpc
@@ -67,7 +68,7 @@ class RunService(run_service_pb2_grpc.RunServiceServicer):
     @unary
     async def GetRun(self, request: run_service_pb2.GetRunRequest, _: Actor) -> run_pb2.Run:
         """Return one run."""
-        return run_message(self._run(request.name), self._ports.clock.now())
+        return shown(self._ports, self._run(request.name))
 
     @unary
     async def ListRuns(
@@ -133,7 +134,7 @@ class RunService(run_service_pb2_grpc.RunServiceServicer):
         """Say of every place whether the run could start there."""
         run, now = self._run(request.name), self._ports.clock.now()
         estimate = estimate_message(run, self._ports.explainer.explain(run, now))
-        return run_service_pb2.ExplainRunResponse(run=run_message(run, now), estimate=estimate)
+        return run_service_pb2.ExplainRunResponse(run=shown(self._ports, run), estimate=estimate)
 
     @unary
     async def GetTimeline(
@@ -257,7 +258,7 @@ class RunService(run_service_pb2_grpc.RunServiceServicer):
 
     async def _change(self, run: Run, command: RunCommand, actor: Actor) -> run_pb2.Run:
         await self._ports.log.handle(run.name, command, actor)
-        return run_message(self._run(run.name), self._ports.clock.now())
+        return shown(self._ports, self._run(run.name))
 
     def _run(self, name: str, field: str = "name") -> Run:
         run = self._ports.log.run(fields.run_name(name, field))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable
+from dataclasses import replace
 from pathlib import Path
 
 import grpc
@@ -127,6 +128,28 @@ async def test_a_run_in_training_shows_where_why_since_when_and_at_what_price(ri
     assert (run.restarts.user_restarts_left, run.restarts.infrastructure_losses_left) == (3, 100)
 
 
+async def test_a_run_shows_the_newest_step_that_is_known_and_of_its_open_start_alone(
+    rig: Rig,
+) -> None:
+    await training(rig)
+    logged = rig.run().progress
+    assert logged is not None
+
+    async def steps() -> set[int]:
+        run = await rig.runs.GetRun(run_service_pb2.GetRunRequest(name=DIGITS))
+        explained = await rig.runs.ExplainRun(run_service_pb2.ExplainRunRequest(name=DIGITS))
+        listed = await rig.runs.ListRuns(run_service_pb2.ListRunsRequest(parent=VISION))
+        return {one.progress.step for one in (run, explained.run, *listed.runs)}
+
+    live = replace(logged, step=127, at_wall_s=logged.at_wall_s + 1.0)
+    rig.loops.reports[DIGITS] = live
+    assert await steps() == {127}
+    rig.loops.reports[DIGITS] = replace(live, at_wall_s=logged.at_wall_s - 1.0)
+    assert await steps() == {120}
+    rig.loops.reports[DIGITS] = replace(live, epoch=logged.epoch + 1)
+    assert await steps() == {120}
+
+
 async def test_terms_are_amended_only_with_the_present_etag(rig: Rig) -> None:
     await rig.submit()
     await rig.tell(AcceptRun())
@@ -144,6 +167,29 @@ async def test_terms_are_amended_only_with_the_present_etag(rig: Rig) -> None:
     )
     amend.etag = ""
     assert await refused(rig.runs.AmendRun(amend)) == Refusal(INVALID, "INVALID_FIELD", ("etag",))
+
+
+async def test_of_two_amendments_with_one_etag_one_wins(rig: Rig) -> None:
+    await rig.submit()
+    await rig.tell(AcceptRun())
+    run = await rig.runs.GetRun(run_service_pb2.GetRunRequest(name=DIGITS))
+
+    async def amend(priority: int) -> int | Refusal:
+        terms = intent_pb2.Terms(priority=priority)
+        terms.MergeFrom(run.intent.terms)
+        request = run_service_pb2.AmendRunRequest(name=DIGITS, terms=terms, etag=run.etag)
+        try:
+            return int((await rig.runs.AmendRun(request)).intent.terms.priority)
+        except grpc.RpcError as error:
+            return refusal_of(error)
+
+    wishes = range(1, 9)
+    found = await asyncio.gather(*(amend(priority) for priority in wishes))
+    lost = Refusal(grpc.StatusCode.ABORTED, "ETAG_MISMATCH", ("etag",))
+    won = [one for one in found if one != lost]
+    now = await rig.runs.GetRun(run_service_pb2.GetRunRequest(name=DIGITS))
+    assert won == [now.intent.terms.priority]
+    assert (now.etag, now.sequence) == ("2", run.sequence + 1)
 
 
 async def test_a_run_is_cancelled_and_resumed(rig: Rig) -> None:
@@ -227,6 +273,12 @@ async def test_going_on_without_a_gang_is_written_down_by_name_and_closes_nothin
         ({"run_id": "Digits!"}, "run_id"),
         ({"request_id": "x" * 65}, "request_id"),
         ({"request_id": "a\x00b"}, "request_id"),
+        ({"request_id": "a\nb"}, "request_id"),
+        ({"request_id": "a\tb"}, "request_id"),
+        ({"request_id": "\x9b2J"}, "request_id"),
+        ({"request_id": "\u202egnp"}, "request_id"),
+        ({"parent": "teams/\x1b[2J"}, "parent"),
+        ({"run_id": "a\nb"}, "run_id"),
         ({"intent": None}, "intent"),
         ({"terms": intent_pb2.Terms(max_wait=duration_pb2.Duration(seconds=-1))},
          "intent.terms.max_wait"),
