@@ -12,9 +12,11 @@ from broker.model.moment import Moment
 from broker.model.run import Run
 from broker.placement.content import content_s
 from broker.placement.feasible import Question, price_of, refuse
+from broker.placement.fit import NEVER
 from broker.placement.forecast import forecast
 from broker.placement.group import Assessment, Group, Place
 from broker.placement.ladder import reserve_s
+from broker.placement.nearest import describe, is_whole
 from broker.placement.rank import score
 from broker.placement.view import View
 from broker.placement.wait import remaining_wait_s
@@ -31,7 +33,7 @@ def assess(view: View, run: Run, now: Moment, group: Group | None) -> Assessment
     """
     if group is None:
         found = {place: _judge(view, run, place, now) for place in _places(view, run)}
-        return _sorted_out(run, found.values())
+        return _sorted_out(view, run, found.values())
     changed = _changed(view, run, group, now)
     for place in changed:
         group.found[place] = _judge(view, run, place, now)
@@ -40,7 +42,7 @@ def assess(view: View, run: Run, now: Moment, group: Group | None) -> Assessment
         group.judged_s[place] = now.elapsed_s
     group.pulse, group.layout = view.pulse, view.layout
     if changed:
-        group.assessment = _sorted_out(run, group.found.values())
+        group.assessment = _sorted_out(view, run, group.found.values())
     return group.assessment
 
 
@@ -90,7 +92,7 @@ def _of(view: View, run: Run, key: FlavorKey) -> list[Place]:
     ]
 
 
-def _sorted_out(run: Run, found: Iterable[Offer | Refusal]) -> Assessment:
+def _sorted_out(view: View, run: Run, found: Iterable[Offer | Refusal]) -> Assessment:
     offers: list[Offer] = []
     refusals: list[Refusal] = []
     for one in found:
@@ -98,7 +100,15 @@ def _sorted_out(run: Run, found: Iterable[Offer | Refusal]) -> Assessment:
             offers.append(one)
         else:
             refusals.append(one)
-    return Assessment(offers=offers, refusals=refusals, reserve_s=reserve_s(run, offers))
+    could_pass = bool(offers) or any(one.reason not in NEVER for one in refusals)
+    never = (
+        ""
+        if could_pass or not is_whole(view)
+        else describe(view, run.intent.workload, run.terms).message
+    )
+    return Assessment(
+        offers=offers, refusals=refusals, reserve_s=reserve_s(run, offers), never=never
+    )
 
 
 def _judge(view: View, run: Run, place: Place, now: Moment) -> Offer | Refusal:

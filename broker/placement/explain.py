@@ -16,10 +16,11 @@ from broker.placement.assess import assess, mismatches
 from broker.placement.backoff import ready_at_s
 from broker.placement.choices import SayWait
 from broker.placement.choose import choose, ranked
-from broker.placement.feasible import NEVER
+from broker.placement.fit import NEVER
 from broker.placement.group import Assessment
 from broker.placement.hedge import waiting_legs
 from broker.placement.ladder import RESERVE_UNKNOWN_S, climbs_at_s, last_rung
+from broker.placement.nearest import is_seen, listed
 from broker.placement.patience import row_for, stuck_at_s
 from broker.placement.share import Blocked, Tally
 from broker.placement.view import View
@@ -64,7 +65,7 @@ def explain(view: View, run: Run, now: Moment) -> Explanation:
         blocked=choice.blocked,
         chosen=choice.offer,
         wait=wait,
-        never_fits=wait.reason is Reason.NEVER_FITS,
+        never_fits=bool(found.never),
     )
 
 
@@ -101,7 +102,7 @@ def say_no_place(
             next_action="it is started again",
             next_at_s=not_before_s,
         )
-    reason, message = _no_place(run, found, blocked)
+    reason, message = _no_place(view, run, found, blocked)
     usual, usual_s = "every offer is looked at again", LOOK_S
     if reason is Reason.NEVER_FITS:
         usual = "it fails, unless a place that could take it is seen by then"
@@ -172,32 +173,26 @@ def is_news(old: Why, new: SayWait, now: Moment) -> bool:
     return _DIGITS.sub("", old.message) != _DIGITS.sub("", new.message)
 
 
-def _no_place(run: Run, found: Assessment, blocked: tuple[Blocked, ...]) -> tuple[Reason, str]:
+def _no_place(
+    view: View, run: Run, found: Assessment, blocked: tuple[Blocked, ...]
+) -> tuple[Reason, str]:
     if blocked:
         return blocked[0].reason, blocked[0].message
-    if not found.refusals and not found.offers:
-        kinds = sorted({option.accelerator for option in run.intent.workload.hardware})
-        return Reason.NEVER_FITS, f"no cluster with {' or '.join(kinds)} has been seen"
+    if found.never:
+        return Reason.NEVER_FITS, found.never
     passing = [one for one in found.refusals if one.reason not in NEVER]
-    if not passing:
-        # What the user did not ask for explains nothing, unless there is nothing else.
-        asked = [one for one in found.refusals if one.reason not in _NOT_ASKED]
-        kinds = sorted({f"{one.region}: {one.message}" for one in asked or found.refusals})
-        return Reason.NEVER_FITS, "no place can ever take it; " + _list(kinds)
     kinds = sorted({f"{one.region}: {one.message}" for one in passing})
-    return Reason.WAITING_FOR_OFFER, "no place takes it now; " + _list(kinds)
-
-
-def _list(kinds: list[str]) -> str:
-    shown, rest = kinds[:3], len(kinds) - 3
-    return "; ".join(shown) + (f"; and {rest} more" if rest > 0 else "")
+    if passing:
+        return Reason.WAITING_FOR_OFFER, "no place takes it now; " + listed(kinds)
+    unseen = sorted(facts.cluster for facts in view.clusters.values() if not is_seen(facts))
+    who = f"; {listed(unseen)} could not be seen whole" if unseen else ""
+    return Reason.WAITING_FOR_OFFER, "no place that was seen can take it" + who
 
 
 def _fallback(leg: Placement) -> str:
     return f"{leg.why.reason.value.lower().replace('_', ' ')} in {leg.site.region}"
 
 
-_NOT_ASKED = frozenset({Reason.REGION_NOT_ACCEPTED, Reason.CAPACITY_TYPE_NOT_ACCEPTED})
 _STAGES = ("PREPARING", "QUEUED", "PROVISIONING", "AT_GATE", "RUNNING", "ENDED")
 _AT_THE_END = {
     AfterMaxWait.FAIL: "the run ends: its max wait has passed",

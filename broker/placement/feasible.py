@@ -16,25 +16,11 @@ from broker.model.reasons import Reason
 from broker.model.run import Run
 from broker.model.states import PlacementEnd
 from broker.placement.content import content_s
+from broker.placement.fit import Answer, misfit
 from broker.placement.patience import STUCK_CAUSES
 from broker.placement.standing import RegionStanding
 from broker.placement.view import View
 from broker.placement.words import duration, money
-
-# Reasons that time alone does not lift: an intent refused by these everywhere never fits.
-NEVER = frozenset(
-    {
-        Reason.ACCELERATOR_MISMATCH,
-        Reason.SHAPE_TOO_LARGE,
-        Reason.QUOTA_TOO_SMALL,
-        Reason.REGION_NOT_ACCEPTED,
-        Reason.CAPACITY_TYPE_NOT_ACCEPTED,
-        Reason.RESIDENCY,
-        Reason.POLICY_DISALLOWS,
-        Reason.INPUT_NOT_READABLE,
-    }
-)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
@@ -60,9 +46,6 @@ class Question:
     def cluster(self) -> ClusterFacts:
         """The flavor's cluster as last seen."""
         return self.view.clusters[self.flavor.key.cluster]
-
-
-Answer = tuple[Reason, str] | None
 
 
 def refuse(question: Question) -> Refusal | None:
@@ -98,73 +81,21 @@ def remaining_work_s(run: Run) -> float | None:
     return max(0.1 * expected_s, expected_s - done_s)
 
 
-def _accelerator(ask: Question) -> Answer:
-    if ask.flavor.accelerator == ask.option.accelerator:
-        return None
-    return (
-        Reason.ACCELERATOR_MISMATCH,
-        f"it has {ask.flavor.accelerator}, the run takes {ask.option.accelerator}",
-    )
+def _fits(ask: Question) -> Answer:
+    run = ask.run
+    return misfit(run.intent.workload, run.terms, ask.option, ask.flavor, ask.standing.policy)
 
 
-def _terms(ask: Question) -> Answer:
-    terms, flavor = ask.run.terms, ask.flavor
-    if terms.regions and flavor.region not in terms.regions:
-        return Reason.REGION_NOT_ACCEPTED, f"the run does not accept {flavor.region}"
-    if flavor.capacity_type not in terms.capacity_types:
-        return Reason.CAPACITY_TYPE_NOT_ACCEPTED, f"the run does not accept {_words(flavor)}"
-    if terms.residency and not any(flavor.region.startswith(some) for some in terms.residency):
-        allowed = ", ".join(terms.residency)
-        return Reason.RESIDENCY, f"its data may not leave {allowed}"
-    return None
-
-
-def _shape(ask: Question) -> Answer:
-    option, flavor = ask.option, ask.flavor
-    if option.accelerators_per_node > flavor.accelerators_per_node:
-        return (
-            Reason.SHAPE_TOO_LARGE,
-            (
-                f"a node has {flavor.accelerators_per_node} {flavor.accelerator}, "
-                f"the run takes {option.accelerators_per_node} on each"
-            ),
-        )
-    if flavor.max_nodes is not None and option.nodes > flavor.max_nodes:
-        return (
-            Reason.SHAPE_TOO_LARGE,
-            f"it grows to {flavor.max_nodes} nodes, the gang has {option.nodes}",
-        )
-    most = None if flavor.nominal is None else flavor.nominal + (flavor.borrowable or 0)
-    if most is not None and option.gpus > most:
-        return (
-            Reason.QUOTA_TOO_SMALL,
-            f"the queue's whole quota is {most} {flavor.accelerator}, the gang takes {option.gpus}",
-        )
-    return None
-
-
-def _policy(ask: Question) -> Answer:
-    policy, flavor = ask.standing.policy, ask.flavor
-    if not policy.is_allowed:
-        return Reason.POLICY_DISALLOWS, f"ops do not allow {flavor.region}"
-    if flavor.capacity_type not in policy.capacity_types:
-        return Reason.POLICY_DISALLOWS, f"ops do not allow {_words(flavor)} in {flavor.region}"
-    price = price_of(flavor)
+def _price(ask: Question) -> Answer:
+    flavor, price = ask.flavor, price_of(ask.flavor)
     if price is None:
         return Reason.PRICE_UNKNOWN, "its price is not known"
-    for capacity_type, cap in policy.price_caps:
+    for capacity_type, cap in ask.standing.policy.price_caps:
         if capacity_type is flavor.capacity_type and price > cap:
             return (
                 Reason.PRICE_ABOVE_CAP,
                 f"it costs {money(price)} a GPU-hour, the cap is {money(cap)}",
             )
-    return None
-
-
-def _inputs(ask: Question) -> Answer:
-    for one in ask.run.intent.workload.inputs:
-        if one.regions and ask.flavor.region not in one.regions and not one.remote_reads:
-            return Reason.INPUT_NOT_READABLE, f"{one.uri} may only be read in its own regions"
     return None
 
 
@@ -261,16 +192,9 @@ def _own_past(ask: Question) -> Answer:
 _NO_STARTS = frozenset({PlacementEnd.LOST, PlacementEnd.REVOKED})
 
 
-def _words(flavor: FlavorFacts) -> str:
-    return flavor.capacity_type.value.lower().replace("_", "-")
-
-
 _CHECKS: tuple[Callable[[Question], Answer], ...] = (
-    _accelerator,
-    _terms,
-    _shape,
-    _policy,
-    _inputs,
+    _fits,
+    _price,
     _region,
     _reach,
     _budget,

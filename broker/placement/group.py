@@ -12,11 +12,15 @@ Place = tuple[FlavorKey, int]  # a flavor, and the index of a hardware option
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Assessment:
-    """What was found for one run, unordered. ``reserve_s`` is what its ladder keeps in hand."""
+    """What was found for one run, unordered. ``reserve_s`` is what its ladder keeps in hand.
+
+    ``never`` says why no place can ever take it, empty while one could or that is not known.
+    """
 
     offers: list[Offer]
     refusals: list[Refusal]
     reserve_s: float
+    never: str = ""
 
 
 class Group:

@@ -22,6 +22,10 @@ class Line:
     def __contains__(self, name: str) -> bool:
         return name in self._ranks
 
+    def names(self) -> tuple[str, ...]:
+        """Return every name, in no order."""
+        return tuple(self._ranks)
+
     def add(self, rank: Rank) -> None:
         """Let a name stand in line, or move it to another rank."""
         name = rank[2]

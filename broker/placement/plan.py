@@ -153,6 +153,10 @@ def _place(draft: _Draft, run: Run, group: Group) -> bool:
         if any(one.reason is Reason.RECENTLY_FAILED_HERE for one in found.refusals):
             draft.looks[run.name] = draft.now.elapsed_s + AGAIN_S
         wait = say_no_place(draft.view, run, found, choice.blocked, draft.now)
+        if wait.reason is Reason.NEVER_FITS and run.why.reason is not wait.reason:
+            # What is true of the first is true of all: none waits its turn for the same verdict.
+            for name in group.line.names():
+                draft.looks[name] = draft.now.elapsed_s
         _say(draft, run, wait, found.reserve_s)
         return False
     _add(draft, run, choice.offer, Purpose.REQUEUE if run.has_started else Purpose.FIRST)
@@ -165,8 +169,11 @@ def _look_at(draft: _Draft, run: Run) -> None:
     group = view.group_of(run.name)
     if group is not None:
         if is_in_line(run):
-            reserve_s = group.assessment.reserve_s
-            _say(draft, run, say_turn(run, len(group.line) - 1, reserve_s, now), reserve_s)
+            found = group.assessment
+            wait = say_turn(run, len(group.line) - 1, found.reserve_s, now)
+            if found.never:
+                wait = say_no_place(view, run, found, (), now)
+            _say(draft, run, wait, found.reserve_s)
         return
     purpose = wanted(view, run, now)
     if purpose is not None:

@@ -16,6 +16,7 @@ from broker.model.run import Run
 from broker.model.states import PlacementState, RunState
 from broker.placement.explain import gives_up_s
 from broker.placement.feasible import remaining_work_s
+from broker.placement.nearest import is_whole
 from broker.placement.view import View
 from broker.placement.wait import ends_s, limit_s
 from broker.placement.words import duration, money
@@ -111,8 +112,7 @@ def _never_fits(view: View, run: Run, now: Moment) -> tuple[RunCommand, ...]:
     """Only a whole picture says never, and only once it has said so for a while."""
     if run.why.reason is not Reason.NEVER_FITS or run.live_placements:
         return ()
-    is_whole = all(one.is_reachable and not one.blind for one in view.clusters.values())
-    if not is_whole or now.elapsed_s < gives_up_s(view, run, now):
+    if not is_whole(view) or now.elapsed_s < gives_up_s(view, run, now):
         return ()
     return (FailRun(reason=Reason.NEVER_FITS, message=run.why.message),)
 
