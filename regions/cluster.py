@@ -103,6 +103,8 @@ class PlacementSeen:
     fresh count, by the observer's clock. ``standing`` are those ranks' nonces by rank. ``members``
     are oldest first; of a gang that was created again, the former ones are among them. ``eta_s``:
     in how many seconds the cluster expects what it waits for; None: it names no time.
+    ``first_exit``: with MEMBER_EXITED, the member whose end made the cluster end the others;
+    empty: it cannot tell.
     """
 
     placement: str
@@ -123,6 +125,7 @@ class PlacementSeen:
     is_granted: bool
     labels: Mapping[str, str]
     eta_s: float | None = None
+    first_exit: str = ""
 
 
 @dataclass(frozen=True, slots=True, order=True, kw_only=True)

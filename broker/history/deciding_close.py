@@ -23,15 +23,13 @@ from broker.history.events import (
     Warned,
     WithdrawalOrdered,
 )
+from broker.history.exits import by_exits, was_told
 from broker.history.lineage import has_anchor
 from broker.history.refusals import Code, Refused
 from broker.model.checkpoint import STEP_MAX, CheckpointRef
 from broker.model.reasons import FailureClass, Reason
 from broker.model.run import CloseRule, Epoch, RankEnd, Run, Why
 from broker.model.states import PlacementEnd, RunState
-
-# What launchers say of a command that they stopped; of one that ended by itself they say nothing.
-_TOLD = frozenset({"drained", "preempted", "withdrawn", "fenced"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,7 +105,7 @@ def _verdict(epoch: Epoch, command: CloseEpoch) -> Verdict:
         return _explained(command.cause, command.message)
     if epoch.stop is not None:
         return _explained(epoch.stop.reason, epoch.stop.message)
-    if drain is not None and (drain.is_acked or _was_told(command.ends)):
+    if drain is not None and (drain.is_acked or was_told(command.ends)):
         return _explained(drain.reason, drain.message)
     return _by_exits(command)
 
@@ -125,10 +123,6 @@ def _has_finished(ends: tuple[RankEnd, ...]) -> bool:
     return bool(ends) and all(end.exit_code == 0 and not end.cause for end in ends)
 
 
-def _was_told(ends: tuple[RankEnd, ...]) -> bool:
-    return any(end.cause in _TOLD for end in ends)
-
-
 def _explained(cause: Reason, message: str) -> Verdict:
     return Verdict(reason=cause, message=message, failure=loss_class(cause))
 
@@ -141,28 +135,8 @@ def _by_exits(command: CloseEpoch) -> Verdict:
             message = command.message or "The region could not be reached"
             return _explained(Reason.REPLACED_UNREACHABLE, message)
         case CloseRule.SEEN_ENDED | CloseRule.FENCE_HEARD:
-            if any(_vanished(end) for end in command.ends):
-                # A command that fails leaves its exit code; a machine that goes leaves nothing.
-                return _explained(Reason.NODE_LOST, "A rank vanished without an exit code")
-            if _was_told(command.ends):
-                # Its cluster told it, and did not tell us: the peers of who left fail on their own.
-                return _explained(Reason.EVICTED, "Its gang was told to leave, and not by us")
-            message = command.message or _worst(command.ends)
-            return _explained(Reason.COMMAND_FAILED, message)
-
-
-def _vanished(end: RankEnd) -> bool:
-    return end.exit_code is None and end.signal is None
-
-
-def _worst(ends: tuple[RankEnd, ...]) -> str:
-    """Name the first rank that failed, as a person would look for it."""
-    failed = [end for end in sorted(ends, key=lambda e: e.rank) if end.exit_code != 0]
-    if not failed:
-        return "The ranks were told to stop"
-    first = failed[0]
-    how = f"signal {first.signal}" if first.signal is not None else f"exit code {first.exit_code}"
-    return f"Rank {first.rank} ended with {how}" + (f" ({first.cause})" if first.cause else "")
+            reason, message = by_exits(command.ends)
+            return _explained(reason, message)
 
 
 def _found(

@@ -7,6 +7,7 @@ it never changes (B2). Read ``weigh`` first.
 
 from dataclasses import dataclass
 
+from broker.history.exits import KILL, has_begun_it, said
 from broker.loops.sight import ClusterSight
 from broker.loops.translate import REASON_OF, SENTENCE_MAX
 from broker.model.reasons import Reason
@@ -53,7 +54,6 @@ _EXPLAINS = frozenset(
 )
 
 
-_KILLED = 9  # by whoever took the machine, as like as not: it explains nothing
 _LAUNCHER_EXITS = {
     code: cause.value.replace("_", " ")
     for cause, code in exits.OF_CAUSE.items()
@@ -126,12 +126,17 @@ def explain(seen: EpochSeen | None, placement: PlacementSeen | None) -> Explaine
     """Return what explains the end of a gang beside its exits."""
     if placement is not None and placement.cause in _EXPLAINS:
         return Explained(cause=REASON_OF[placement.cause], message=placement.message[:SENTENCE_MAX])
-    for end in seen.ends if seen is not None else ():
+    is_started = seen is not None and seen.owner is OwnerState.STARTED
+    first = _first_end(seen, placement)
+    if first is not None and is_started and has_begun_it(first):
+        # What its cluster did to the peers follows from it, and what they say of it explains
+        # nothing: killed before their last word they look like lost machines (law 5).
+        return Explained(cause=Reason.COMMAND_FAILED, message=said(first))
+    for end in sorted(seen.ends, key=lambda end: not _is_of(end, first)) if seen else ():
         # One that ran its command hears of its peers' end too: what it says explains nothing.
         if end.kind == LEFT_GATE and end.cause in _GATE_CAUSES:
             message = f"rank {end.rank}: {end.cause.replace('_', ' ')}"
             return Explained(cause=_GATE_CAUSES[end.cause], message=message)
-    is_started = seen is not None and seen.owner is OwnerState.STARTED
     if seen is not None and placement is not None and is_started and _is_recreated(seen, placement):
         message = "its cluster killed its gang and made it again"
         return Explained(cause=Reason.GANG_RECREATED, message=message)
@@ -139,6 +144,21 @@ def explain(seen: EpochSeen | None, placement: PlacementSeen | None) -> Explaine
         # Its processes left the gate before it could start.
         return Explained(cause=Reason.GANG_NOT_WHOLE, message=placement.message[:SENTENCE_MAX])
     return Explained(cause=None, message="")
+
+
+def _first_end(seen: EpochSeen | None, placement: PlacementSeen | None) -> RankEnd | None:
+    """Return how the rank ended whose end made the cluster end its gang, None when it did not."""
+    if placement is None or placement.cause is not Cause.MEMBER_EXITED:
+        return None
+    first = next((one for one in placement.members if one.member == placement.first_exit), None)
+    if first is None or first.rank not in _failed(placement):
+        return None
+    reported = {end.rank: end for end in seen.ends} if seen is not None else {}
+    return _rank_end(first.rank, reported.get(first.rank), first)
+
+
+def _is_of(end: RankEnded, first: RankEnd | None) -> bool:
+    return first is not None and end.rank == first.rank
 
 
 def _is_recreated(seen: EpochSeen, placement: PlacementSeen) -> bool:
@@ -186,16 +206,24 @@ def _failed(placement: PlacementSeen | None) -> dict[int, MemberSeen]:
     """Return, by rank, the processes whose failure their cluster saw.
 
     A success is believed of a listed process alone, in the store (B4); of a rank that had two
-    processes, nothing is said.
+    processes, nothing is said. One that was killed says nothing, but for the first of all.
     """
     members = () if placement is None else placement.members
     ranks = [member.rank for member in members]
     return {
         member.rank: member
         for member in members
-        if (member.exit_code or (member.signal and member.signal != _KILLED))
+        if (member.exit_code or (member.signal and not _is_killed_after(placement, member)))
         and ranks.count(member.rank) == 1
     }
+
+
+def _is_killed_after(placement: PlacementSeen | None, member: MemberSeen) -> bool:
+    """Whether a process was killed by whoever took its machine or its gang, as like as not."""
+    is_first = placement is not None and (
+        placement.cause is Cause.MEMBER_EXITED and placement.first_exit == member.member
+    )
+    return member.signal == KILL and not is_first
 
 
 def _rank_end(rank: int, end: RankEnded | None, failed: MemberSeen | None) -> RankEnd:

@@ -7,6 +7,7 @@ that starts anew waits anew. Read ``EpochBook.facts`` first.
 from dataclasses import dataclass, field
 
 from broker.history.commands import RecordCheckpoint
+from broker.history.exits import is_own_failure
 from broker.loops.closing import RULES, explain, rank_ends, weigh
 from broker.loops.content import Content, ContentError, Finding
 from broker.loops.sight import ClusterSight, Sight
@@ -17,7 +18,6 @@ from broker.model.run import CloseRule, Epoch, Run
 from broker.placement.view import View
 from broker.policy.facts import EpochFacts
 from broker.policy.regions import may_go_on_without
-from broker.policy.verdict import is_own_failure
 from regions.cluster import PlacementSeen, Stage
 from regions.launcher import rules
 
@@ -78,9 +78,10 @@ class EpochBook:
         ends = rank_ends(epoch, seen, placement, is_all_over=is_all_over)
         if ends and notes.first_end_s is None:
             notes.first_end_s = now.elapsed_s
-        if notes.failed_s is None and any(is_own_failure(end) for end in ends):
-            notes.failed_s = now.elapsed_s
         explained = explain(seen, placement)
+        has_failed = explained.cause is Reason.COMMAND_FAILED or any(map(is_own_failure, ends))
+        if notes.failed_s is None and has_failed:
+            notes.failed_s = now.elapsed_s
         return EpochFacts(
             epoch=epoch.id,
             ends=ends,

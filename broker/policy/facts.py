@@ -20,8 +20,9 @@ class EpochFacts:
     ``first_end_s`` is when the first end was seen, ``failed_s`` when the first was that
     the command ended by itself, without success. ``closed`` is the rule by which the start
     protocol calls the epoch closed, None while it does not. ``found`` is what a scan of its store
-    found complete. ``cause`` is what its cluster says happened to the gang or its machines, None
-    for nothing; ``notice_until_s`` is when a machine of it is announced to be taken.
+    found complete. ``cause`` is what its cluster says happened to the gang or its machines, or
+    COMMAND_FAILED when the first end that it saw was the command's own failure; None for nothing.
+    ``notice_until_s`` is when a machine of it is announced to be taken.
     """
 
     epoch: EpochId

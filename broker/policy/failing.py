@@ -6,6 +6,7 @@ that not every rank reported (B6), a drain whose time is over, training without 
 """
 
 from broker.history.commands import RequestDrain, RunCommand, StopEpoch, WarnRun
+from broker.history.exits import by_exits, is_bad
 from broker.model.moment import Moment
 from broker.model.reasons import Reason
 from broker.model.run import Epoch, Run
@@ -16,7 +17,7 @@ from broker.policy.verdict import (
     explained_by,
     failure_sentence,
     has_failed_before_its_drain,
-    is_bad,
+    has_failed_first,
     sentence,
     verdict_at_s,
 )
@@ -73,22 +74,20 @@ def progress_at_s(run: Run, epoch: Epoch) -> float | None:
 
 def _broken(view: View, epoch: Epoch, facts: EpochFacts, now: Moment) -> tuple[RunCommand, ...]:
     """A gang is all or nothing: when a rank is lost the others wait for it for ever."""
-    bad = [end for end in facts.ends if is_bad(end)]
-    if not bad or epoch.drain is not None:
+    if not any(is_bad(end) for end in facts.ends) or epoch.drain is not None:
         # One that was asked to save has until its deadline, the ranks that are left as well.
         return ()
     cause = explained_by(epoch, facts)
     until_s = verdict_at_s(view, epoch, facts)
     if cause is None and until_s is not None and now.elapsed_s < until_s:
         return ()
-    first = min(bad, key=lambda end: end.rank)
     if cause is not None:
         return (StopEpoch(reason=cause, message=facts.message or sentence(epoch, cause)),)
-    if first.exit_code is None and first.signal is None:
-        return (StopEpoch(reason=Reason.NODE_LOST, message=f"rank {first.rank} vanished"),)
-    how = f"signal {first.signal}" if first.signal is not None else f"exit code {first.exit_code}"
-    message = f"rank {first.rank} ended with {how} while others went on"
-    return (StopEpoch(reason=Reason.COMMAND_FAILED, message=message),)
+    if has_failed_first(epoch, facts):
+        reason, message = Reason.COMMAND_FAILED, failure_sentence(facts)
+    else:
+        reason, message = by_exits(facts.ends)
+    return (StopEpoch(reason=reason, message=f"{message} while others went on"),)
 
 
 def _noticed(epoch: Epoch, facts: EpochFacts, now: Moment) -> tuple[RunCommand, ...]:

@@ -7,13 +7,12 @@ judged at once the run would be charged for its cluster's doing.
 
 from broker.history.causes import loss_class
 from broker.history.commands import CloseEpoch
+from broker.history.exits import is_bad, is_by_itself, is_own_failure, said
 from broker.model.moment import Moment
 from broker.model.reasons import FailureClass, Reason
-from broker.model.run import CloseRule, Epoch, RankEnd, Run
+from broker.model.run import CloseRule, Epoch, Run
 from broker.placement.view import View
 from broker.policy.facts import EpochFacts
-
-SIGNALLED = 128  # above it a shell tells of a signal
 
 
 def close(view: View, run: Run, facts: EpochFacts, now: Moment) -> tuple[CloseEpoch, ...]:
@@ -26,7 +25,7 @@ def close(view: View, run: Run, facts: EpochFacts, now: Moment) -> tuple[CloseEp
     if cause is None and until_s is not None and now.elapsed_s < until_s:
         return ()
     message = "" if cause is None else facts.message or sentence(epoch, cause)
-    if cause is None and has_failed_before_its_drain(epoch, facts):
+    if cause is None and has_failed_first(epoch, facts):
         cause, message = Reason.COMMAND_FAILED, failure_sentence(facts)
     has_ends = facts.closed in (CloseRule.SEEN_ENDED, CloseRule.FENCE_HEARD)
     return (
@@ -69,18 +68,24 @@ def has_failed_before_its_drain(epoch: Epoch, facts: EpochFacts) -> bool:
     )
 
 
-def is_own_failure(end: RankEnd) -> bool:
-    """Return whether a rank's command ended by itself, without success: nobody ended it."""
-    return is_bad(end) and _is_by_itself(end)
+def has_failed_first(epoch: Epoch, facts: EpochFacts) -> bool:
+    """Return whether the run's own code ended the gang, before anybody told it to leave.
+
+    A cluster ends a gang whose first rank is gone, so that the ends of the others say nothing.
+    """
+    if epoch.drain is not None:
+        return has_failed_before_its_drain(epoch, facts)
+    return epoch.stop is None and facts.cause is Reason.COMMAND_FAILED
 
 
 def failure_sentence(facts: EpochFacts) -> str:
-    """Return what to say of the first rank that failed by itself."""
+    """Return what to say of the rank that failed first, as far as that is known."""
+    if facts.cause is Reason.COMMAND_FAILED:
+        return facts.message
     failed = [end for end in facts.ends if is_own_failure(end)]
     if not failed:
-        return "a rank ended by itself, without success"
-    first = min(failed, key=lambda end: end.rank)
-    return f"rank {first.rank} ended with exit code {first.exit_code}"
+        return "A rank ended by itself, without success"
+    return said(min(failed, key=lambda end: end.rank))
 
 
 def _is_untouched(facts: EpochFacts) -> bool:
@@ -89,12 +94,7 @@ def _is_untouched(facts: EpochFacts) -> bool:
     What takes a machine, or a gang, ends a process by a signal or leaves no word at all.
     """
     is_over = facts.closed in (CloseRule.SEEN_ENDED, CloseRule.FENCE_HEARD)
-    return is_over and bool(facts.ends) and all(_is_by_itself(end) for end in facts.ends)
-
-
-def _is_by_itself(end: RankEnd) -> bool:
-    is_told = end.signal is not None or bool(end.cause)
-    return end.exit_code is not None and end.exit_code <= SIGNALLED and not is_told
+    return is_over and bool(facts.ends) and all(is_by_itself(end) for end in facts.ends)
 
 
 def verdict_at_s(view: View, epoch: Epoch, facts: EpochFacts) -> float | None:
@@ -114,8 +114,3 @@ def sentence(epoch: Epoch, cause: Reason) -> str:
 def is_infrastructure(cause: Reason) -> bool:
     """Return whether a cause is counted as a loss that is not the run's fault."""
     return loss_class(cause) not in (None, FailureClass.USER)
-
-
-def is_bad(end: RankEnd) -> bool:
-    """Return whether a rank ended otherwise than with success."""
-    return end.exit_code != 0

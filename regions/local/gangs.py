@@ -18,6 +18,7 @@ def provision(job: Job) -> None:
     job.eta_s = None
     job.master_port = 0
     job.take_cause = None
+    job.first_exit = ""
     job.generation += 1
 
 
@@ -59,6 +60,7 @@ def exited(
     if job.take_cause is not None:
         stop(job, now_s, job.take_cause, f"{job.message}, and the gang left before")
         return
+    job.first_exit = member.id
     stop(job, now_s, Cause.MEMBER_EXITED, f"rank {member.rank} ended with {how}")
 
 

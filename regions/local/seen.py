@@ -64,6 +64,7 @@ def placement_seen(
         is_granted=isinstance(grant, layout.Grant),
         labels=job.labels,
         eta_s=max(0.0, job.eta_s - now_s) if job.eta_s is not None else None,
+        first_exit=job.first_exit,
     )
 
 

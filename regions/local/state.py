@@ -92,7 +92,7 @@ class Job(Struct, kw_only=True):
     ``turn`` orders the queue within a priority, ``admitted_turn`` the granting of nodes.
     ``generation`` counts the gangs it was given. ``is_recreating``: once stopped it starts again.
     ``take_cause``: some of its nodes are being taken away, and for what. ``term_grace_s`` is from
-    SIGTERM to SIGKILL.
+    SIGTERM to SIGKILL. ``first_exit`` is the member whose end ended the gang, empty when none did.
     """
 
     uid: str
@@ -123,6 +123,7 @@ class Job(Struct, kw_only=True):
     signal_again_s: float = 0.0
     duration_s: float | None = None
     ended_s: float | None = None
+    first_exit: str = ""
 
     @property
     def alive(self) -> list[Member]:

@@ -116,6 +116,7 @@ def _job_view(state: State, job: Job, ahead: tuple[int, int] | None) -> wire.Job
             for member in job.members
         ),
         labels=spec.labels if spec is not None else {},
+        first_exit=job.first_exit,
     )
 
 

@@ -104,6 +104,7 @@ class JobView(Struct, frozen=True, kw_only=True):
     world_size: int
     members: tuple[MemberView, ...]
     labels: dict[str, str]
+    first_exit: str = ""
 
 
 class FlavorView(Struct, frozen=True, kw_only=True):

@@ -13,7 +13,8 @@ import random
 import shutil
 import tempfile
 from collections import deque
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
@@ -56,6 +57,15 @@ class Enough(Exception):
 
 def play(seed: int, pieces: Pieces = PRODUCTION, *, is_patient: bool = True) -> Outcome:
     """Play one seed to its end; when not ``is_patient``, to the first law that is broken."""
+    with out_of_time() as (loop, folder):
+        theater = Theater(seed, loop, folder, pieces, is_patient=is_patient)
+        listen(theater.stage)
+        return loop.run_until_complete(theater.play())
+
+
+@contextmanager
+def out_of_time() -> Iterator[tuple[VirtualLoop, Path]]:
+    """Give a loop on simulated seconds and a folder for a log; leave nothing of either behind."""
     loop = VirtualLoop()
     gc.disable()  # what a play leaves goes at its end, all at once
     folder = tempfile.mkdtemp(prefix="sim-", dir=MEMORY if MEMORY.is_dir() else None)
@@ -63,10 +73,7 @@ def play(seed: int, pieces: Pieces = PRODUCTION, *, is_patient: bool = True) -> 
     before = (logger.level, logger.propagate)
     try:
         asyncio.set_event_loop(loop)
-        theater = Theater(seed, loop, Path(folder), pieces, is_patient=is_patient)
-        logger.handlers = [Alarm(theater.stage)]
-        logger.propagate = False
-        return loop.run_until_complete(theater.play())
+        yield loop, Path(folder)
     finally:
         logger.handlers = []
         logger.setLevel(before[0])
@@ -77,6 +84,12 @@ def play(seed: int, pieces: Pieces = PRODUCTION, *, is_patient: bool = True) -> 
         loop.close()
         shutil.rmtree(folder, ignore_errors=True)
         gc.enable()
+
+
+def listen(stage: Stage) -> None:
+    """Make what agents log as errors a breach on a stage, until the loop is left."""
+    logger = logging.getLogger("broker")
+    logger.handlers, logger.propagate = [Alarm(stage)], False
 
 
 class Theater:

@@ -241,9 +241,6 @@ class Witness:
         # A restored log may seal anew; what a former life's grants carry goes before it (R2).
         refs = (*event.checkpoints, *(former.checkpoints if former is not None else ()))
         truth.seals[epoch] = SealTruth(event.rule, refs, self._loop.time())
-        if any(end.exit_code is None and end.signal is None for end in event.ends):
-            # Of a rank nothing is known but that it is gone: whose fault it was, nobody can say.
-            truth.stopped.add(epoch)
         placement = truth.granted.get(epoch)
         if placement is not None:
             truth.given_up.add(placement)

@@ -114,6 +114,7 @@ async def test_one_failed_rank_ends_the_gang_and_its_exit_code_is_kept(set_stage
     ended = await stage.ended("p1")
     assert ended.cause is Cause.MEMBER_EXITED
     assert {one.rank: one.exit_code for one in ended.members}[1] == 3
+    assert ended.first_exit == {one.rank: one.member for one in ended.members}[1]
     epoch = await stage.epoch(grant.epoch, lambda seen: len(seen.ends) == 2)
     assert [(end.kind, end.exit_code) for end in epoch.ends if end.rank == 1] == [("EXITED", 3)]
 

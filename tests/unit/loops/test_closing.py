@@ -155,6 +155,45 @@ def test_a_cluster_explains_an_end_or_leaves_it_to_the_exits(
     assert explain(epoch_seen(story.run), seen).cause is reason
 
 
+@pytest.mark.parametrize(
+    ("member", "end", "cause"),
+    [
+        ({"exit_code": 7}, None, Reason.COMMAND_FAILED),
+        ({"exit_code": None, "signal": 9}, None, Reason.COMMAND_FAILED),
+        ({"exit_code": 137}, {"exit_code": None, "signal": 9}, Reason.COMMAND_FAILED),
+        ({"exit_code": 127}, {"exit_code": 127, "cause": "cannot_run"}, Reason.COMMAND_FAILED),
+        # Its launcher says that somebody told it, or left the gate; or nobody looked.
+        ({"exit_code": 87}, None, None),
+        ({"exit_code": 87}, {"kind": "STOPPED", "cause": "preempted", "exit_code": 143}, None),
+        ({"exit_code": 84}, {"kind": "LEFT_GATE", "cause": "bundle_bad"}, Reason.BUNDLE_DAMAGED),
+        ({"exit_code": None}, None, None),
+    ],
+)
+def test_the_first_end_that_a_cluster_saw_is_the_cause_when_it_was_the_commands_own(
+    member: dict[str, int], end: dict[str, object] | None, cause: Reason | None
+) -> None:
+    story = Story().accepted().training()
+    seen = MemberSeen(rank=1, member="m1", is_alive=False, exit_code=0, signal=None)
+    members = (
+        MemberSeen(rank=0, member="m0", is_alive=False, exit_code=None, signal=9),
+        replace(seen, **{"exit_code": None, **member}),  # type: ignore[arg-type]
+    )
+    shown = placement_seen(
+        story.placement("alpha"),
+        story.run,
+        stage=Stage.ENDED,
+        cause=Cause.MEMBER_EXITED,
+        members=members,
+        first_exit="m1",
+    )
+    withdrawn = ended(story.run, 0, None, kind="LEFT_GATE", cause="withdrawn")
+    ends = () if end is None else (withdrawn, ended(story.run, 1, **end))  # type: ignore[arg-type]
+    said = explain(epoch_seen(story.run, ends=ends), shown)
+    assert said.cause is (cause or (Reason.EVICTED if end else None))
+    taken = replace(shown, cause=Cause.NODE_LOST)
+    assert explain(epoch_seen(story.run, ends=ends), taken).cause is Reason.NODE_LOST
+
+
 def test_a_process_that_its_owner_does_not_list_is_no_failure_of_its_command() -> None:
     story = Story().accepted().training()
     left = ended(story.run, 0, None, kind="LEFT_GATE", cause="not_listed")

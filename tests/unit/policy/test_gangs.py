@@ -167,6 +167,47 @@ def test_a_rank_that_vanished_is_a_lost_node() -> None:
     assert stops(scene.told_after(10.0)) == [Reason.NODE_LOST]
 
 
+def test_a_rank_that_somebody_told_to_leave_is_no_failure_of_the_command() -> None:
+    scene = training()
+    told = replace(ends(143)[0], cause="preempted")
+    scene.says(ends=(told,), first_end_s=0.0)
+    assert stops(scene.told_after(10.0)) == [Reason.EVICTED]
+
+
+def test_the_rank_that_failed_first_stops_the_rest_though_another_vanished_after_it() -> None:
+    scene = training()
+    scene.says(
+        ends=ends(None, 1),
+        first_end_s=0.0,
+        cause=Reason.COMMAND_FAILED,
+        message="Rank 1 ended with exit code 1",
+    )
+    assert scene.told_after(9.0) == ()
+    (stop,) = scene.told_after(1.0)
+    assert isinstance(stop, StopEpoch)
+    assert (stop.reason, stop.message) == (
+        Reason.COMMAND_FAILED,
+        "Rank 1 ended with exit code 1 while others went on",
+    )
+
+
+def test_a_gang_that_was_told_to_save_and_then_failed_left_as_it_was_told() -> None:
+    scene = training()
+    scene.rules("alpha", drain=True)
+    scene.obeys()
+    scene.says(
+        ends=(ends(1)[0], replace(ends(0, 0)[1], cause="preempted")),
+        closed=CloseRule.SEEN_ENDED,
+        first_end_s=scene.story.now.elapsed_s,
+        failed_s=scene.story.now.elapsed_s,
+        cause=Reason.COMMAND_FAILED,
+        message="Rank 0 ended with exit code 1",
+    )
+    scene.story.wait(3_600.0)
+    scene.obeys()
+    assert scene.run.why.reason is Reason.REGION_DRAINING
+
+
 def test_a_known_cause_stops_the_rest_at_once() -> None:
     scene = training()
     scene.says(ends=ends(None), first_end_s=0.0, cause=Reason.EVICTED)
