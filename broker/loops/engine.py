@@ -196,6 +196,7 @@ def _converger(parts: Parts, shared: _Shared, outpost: Outpost) -> Converger:
 def _placer(parts: Parts, shared: _Shared) -> Placer:
     return Placer(
         desk=_desk(parts, shared, "placer", at_once=parts.runs_at_once),
+        policy=_desk(parts, shared, "policy"),
         roster=shared.roster,
         sight=shared.sight,
         view=shared.view,

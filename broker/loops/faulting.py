@@ -8,7 +8,7 @@ from typing import Protocol, runtime_checkable
 
 from broker.history.refusals import Code, Refused
 from broker.loops.outposts import Outpost
-from broker.loops.sight import Sight
+from broker.loops.sight import ClusterSight, Sight
 from broker.model import faults as wishes
 from broker.model.faults import Fault
 from broker.model.reasons import Reason
@@ -30,7 +30,9 @@ async def inject(outpost: Outpost, sight: Sight, wish: Fault) -> str:
     port = outpost.port
     if not isinstance(port, Injectable):
         raise _refused(f"{outpost.cluster} is not embedded: nothing can be made to go wrong in it")
-    flavors = tuple(facts.key.flavor for facts in sight.cluster(outpost.cluster).facts.flavors)
+    seen = sight.cluster(outpost.cluster)
+    flavors = tuple(facts.key.flavor for facts in seen.facts.flavors)
+    _check_named(outpost.cluster, seen, wish, flavors)
     done = []
     for fault in _faults(wish, flavors):
         outcome = await port.inject(fault)
@@ -39,6 +41,19 @@ async def inject(outpost: Outpost, sight: Sight, wish: Fault) -> str:
         done.append(outcome.message)
     words = ", ".join(sentence for sentence in done if sentence)
     return f"{outpost.cluster}: {words or 'done'}"
+
+
+def _check_named(cluster: str, seen: ClusterSight, wish: Fault, flavors: tuple[str, ...]) -> None:
+    """Refuse a flavor or a placement that is not there, where the cluster was seen whole."""
+    if seen.observation is None or not seen.observation.is_whole:
+        return
+    flavor = getattr(wish, "flavor", "")
+    if flavor and flavor not in flavors:
+        known = ", ".join(sorted(set(flavors)))
+        raise _not_found(f"{cluster}: there is no flavor {flavor!r}; these are: {known}")
+    placement = getattr(wish, "placement", "")
+    if placement and placement not in seen.observation.placements:
+        raise _not_found(f"{cluster}: there is no placement {placement!r}")
 
 
 def _faults(wish: Fault, flavors: tuple[str, ...]) -> Iterator[faults.Fault]:
@@ -67,6 +82,10 @@ def _faults(wish: Fault, flavors: tuple[str, ...]) -> Iterator[faults.Fault]:
 
 def _named(flavor: str, flavors: tuple[str, ...]) -> tuple[str, ...]:
     return (flavor,) if flavor else flavors
+
+
+def _not_found(message: str) -> Refused:
+    return Refused(reason=Reason.NOT_FOUND, message=message, code=Code.NOT_FOUND)
 
 
 def _refused(message: str) -> Refused:

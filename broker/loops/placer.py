@@ -60,6 +60,7 @@ class Placer:
         self,
         *,
         desk: Desk,
+        policy: Desk,
         roster: Roster,
         sight: Sight,
         view: View,
@@ -69,7 +70,9 @@ class Placer:
         draws: Draws,
         clock: Clock,
     ) -> None:
+        """Make it. What is judged of a run is told in the name of ``policy``."""
         self._desk = desk
+        self._policy = policy
         self._roster = roster
         self._sight = sight
         self._view = view
@@ -221,7 +224,7 @@ class Placer:
     async def _tell(self, name: str, told: tuple[RunCommand, ...]) -> bool:
         is_taken = True
         for command in told:
-            is_taken = await self._desk.tell(name, command) and is_taken
+            is_taken = await self._policy.tell(name, command) and is_taken
         return is_taken
 
     async def _plan(self) -> None:

@@ -15,7 +15,10 @@ class ActorKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Actor:
-    """One actor: ``name`` is a user name, a loop ("placer") or a cluster name."""
+    """One actor: who decided.
+
+    ``name`` is a user name, an agent ("placer", "policy", "reaper") or a cluster name.
+    """
 
     kind: ActorKind
     name: str

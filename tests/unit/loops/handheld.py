@@ -34,6 +34,7 @@ from regions.cluster import (
     QueueSeen,
 )
 from regions.launcher import store
+from regions.local.faults import Fault
 from replicator.hashing import OnChunk
 from replicator.stores.directory import DirectoryStore
 from replicator.transfers import Ticket, TransferKey
@@ -70,6 +71,7 @@ class ScriptedCluster:
     is_silent: bool = False
     answer: Outcome = DONE
     heard: list[Action] = field(default_factory=list)
+    faults: list[Fault] = field(default_factory=list)
 
     async def observe(self) -> ClusterObservation:
         if self.is_silent:
@@ -84,6 +86,10 @@ class ScriptedCluster:
         self, placement: str, rank: int, offset: int, follow: bool
     ) -> AsyncIterator[tuple[int, bytes]]:
         yield offset, b""
+
+    async def inject(self, fault: Fault) -> Outcome:
+        self.faults.append(fault)
+        return self.answer
 
     def show(self, *placements: PlacementSeen) -> None:
         """Show these placements and no other."""
