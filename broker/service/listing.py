@@ -14,11 +14,11 @@ from broker.service.convert_run import (
     checkpoint_message,
     phases_message,
     place_message,
-    run_message,
 )
 from broker.service.filters import query_of
 from broker.service.pages import cursor_of, token_of
 from broker.service.ports import Ports, World
+from broker.service.showing import shown
 from broker.service.wire import Axis
 from broker.v1 import run_service_pb2
 
@@ -39,10 +39,9 @@ async def list_runs(
     if cursor is not None:
         query = replace(query, after=(float(cursor[0]), str(cursor[1])))
     page = await ports.log.list_runs(query)
-    now = ports.clock.now()
     runs = (ports.log.run(name) for name in page.names)
     return run_service_pb2.ListRunsResponse(
-        runs=[run_message(run, now, is_whole=False) for run in runs if run is not None],
+        runs=[shown(ports, run, is_whole=False) for run in runs if run is not None],
         next_page_token=token_of(page.next_after, *bound),
         unreachable=unreachable(ports.world),
         total_size=page.total,

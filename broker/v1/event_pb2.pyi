@@ -349,7 +349,9 @@ class Actor(_message.Message):
     kind: Global___ActorKind.ValueType
     """The kind of actor."""
     name: _builtins.str
-    """A user's name, a loop of the broker, or a cluster's name."""
+    """A user's name, a cluster's name, or what decided within the broker: policy for what time and bad
+    news called for, placer for where to start, and so on.
+    """
     def __init__(
         self,
         *,
