@@ -105,6 +105,20 @@ def _can_be(flavor: FlavorSeen) -> bool:
 def _flavor(flavor: FlavorSeen) -> FlavorSeen:
     price = flavor.price_per_gpu_hour
     can_be_paid = price is not None and price.is_finite() and 0 <= price <= PRICE_MAX
+    counts = (
+        flavor.nominal,
+        flavor.reserved,
+        flavor.used,
+        flavor.parked,
+        flavor.borrowable,
+        flavor.nodes_free,
+        flavor.nodes_coming,
+        flavor.max_nodes,
+    )
+    spans = (flavor.startup_s, flavor.preemption_notice_s, flavor.eta_s, flavor.max_run_s)
+    is_fine = can_be_paid or price is None
+    if is_fine and all(map(_is_count, counts)) and all(map(_is_span, spans)):
+        return flavor
     return replace(
         flavor,
         price_per_gpu_hour=price if can_be_paid else None,
@@ -166,6 +180,16 @@ def _end(end: RankEnded) -> RankEnded:
 
 
 def _signal(seen: SignalSeen) -> SignalSeen:
+    is_fine = (
+        len(seen.source) <= NAME_MAX
+        and len(seen.detail) <= TEXT_MAX
+        and can_be_told(seen.source + seen.detail)
+        and _is_count(seen.gpus)
+        and _is_span(seen.age_s)
+        and _is_span(seen.wait_s)
+    )
+    if is_fine:
+        return seen
     return replace(
         seen,
         age_s=_seconds(seen.age_s) or 0.0,

@@ -6,6 +6,7 @@ tried again later. Read ``Carrier.tick`` first.
 """
 
 from collections import deque
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from broker.history.commands import RecordCheckpoint, RecordCopy, RecordLostCopy, WarnRun
@@ -278,18 +279,23 @@ class Carrier:
         runs = [run for name in self._wishes if (run := self._desk.log.run(name)) is not None]
         runs.sort(key=lambda run: (-run.terms.priority, run.created.elapsed_s, run.name))
         by_source: dict[str, list[Run]] = {}
-        for run in runs:
-            by_source.setdefault(_source_of(self._wishes[run.name], run, reachable), []).append(run)
-        for source, some in by_source.items():
-            if source:
-                await self._start_from(source, some, reachable, now)
-
-    async def _start_from(
-        self, source: str, runs: list[Run], reachable: frozenset[str], now: Moment
-    ) -> None:
         present: dict[CheckpointPath, tuple[str, ...]] = {}
         for run in runs:
-            present.update(holders(run, reachable))
+            held = holders(run, reachable)
+            present.update(held)
+            by_source.setdefault(_source_of(self._wishes[run.name], held), []).append(run)
+        for source, some in by_source.items():
+            if source:
+                await self._start_from(source, some, present, reachable, now)
+
+    async def _start_from(
+        self,
+        source: str,
+        runs: list[Run],
+        present: Mapping[CheckpointPath, tuple[str, ...]],
+        reachable: frozenset[str],
+        now: Moment,
+    ) -> None:
         moving = [m for m in self._moving.values() if m.copy.source == source]
         in_flight = [
             InFlight(
@@ -301,6 +307,8 @@ class Carrier:
         ]
         wishes = [self._allowed(self._wishes[run.name], reachable) for run in runs]
         made = plan(wishes, present, in_flight, self._budget(source, now))
+        if not made.start:
+            return
         refs = {path_of(r.uid, c.ref): (r, c) for r in runs for c in r.checkpoints}
         for copy in made.start:
             owner, checkpoint = refs[copy.candidate.path]
@@ -373,9 +381,8 @@ class Carrier:
         return False
 
 
-def _source_of(wish: Wanted, run: Run, reachable: frozenset[str]) -> str:
+def _source_of(wish: Wanted, present: Mapping[CheckpointPath, tuple[str, ...]]) -> str:
     """Return the region that a run's newest readable checkpoint is read from, empty for none."""
-    present = holders(run, reachable)
     for candidate in wish.candidates:
         regions = present.get(candidate.path, ())
         if regions:

@@ -129,6 +129,8 @@ class Desk:
         Begun in order, they reach the log in order. An error of the log lets no further one begin.
         """
         wanted = tuple(names)
+        if not wanted:
+            return ()
         left, failed = iter(wanted), list[str]()
         fatal: list[LogError | NewerIncarnationError] = []
 

@@ -12,12 +12,15 @@ import itertools
 from collections import defaultdict
 from collections.abc import Callable, Generator, Iterable
 from dataclasses import dataclass, field
+from functools import cache
 from typing import BinaryIO, Protocol
 
 from regions.launcher.store import InvalidKey, StoreUnreachable, check_key
 from replicator import errors
 from replicator.stores.names import checked, checked_prefix
 from replicator.stores.port import Entry, Listing
+
+_checked_key = cache(check_key)  # a play asks for the same keys again and again
 
 
 class Line(Protocol):
@@ -69,11 +72,13 @@ class Objects:
         return self._stored.get(key)
 
     def put(self, key: str, data: bytes) -> Stored:
+        is_there = key in self._stored
         found = self._stored[key] = Stored(data, next(self._writes), self._now_s())
-        parts = key.split("/")
-        for depth in range(len(parts)):
-            folder = "".join(f"{part}/" for part in parts[:depth])
-            self._folders[folder].add(parts[depth] + ("/" if depth < len(parts) - 1 else ""))
+        if not is_there:
+            parts = key.split("/")
+            for depth in range(len(parts)):
+                folder = "".join(f"{part}/" for part in parts[:depth])
+                self._folders[folder].add(parts[depth] + ("/" if depth < len(parts) - 1 else ""))
         return found
 
     def delete(self, key: str) -> bool:
@@ -144,7 +149,7 @@ class ControlStore:
 
     def _reach(self, key: str) -> None:
         if key:
-            check_key(key)
+            _checked_key(key)
         if not self.line.reach(key):
             raise StoreUnreachable(f"{key}: cut off")
 

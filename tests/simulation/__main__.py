@@ -10,8 +10,10 @@ import argparse
 import os
 import sys
 import time
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
 
 from tests.simulation.play import Outcome, play
 
@@ -40,24 +42,48 @@ def main() -> int:
 
 def _play_all(seeds: range, jobs: int) -> int:
     began_s = time.monotonic()
-    broken = []
+    broken, cpu_s, totals = [], 0.0, Counter[str]()
     with ProcessPoolExecutor(jobs) as pool:
-        for count, (seed, lines) in enumerate(pool.map(_told, seeds), 1):
-            if lines:
-                broken.append(seed)
-                _say(lines)
+        for count, told in enumerate(pool.map(_told, seeds), 1):
+            cpu_s += told.cpu_s
+            totals.update(told.counts)
+            if told.lines:
+                broken.append(told.seed)
+                _say(told.lines)
             if count % EVERY == 0 or count == len(seeds):
                 spent_s = time.monotonic() - began_s
                 _say([f"{count} seeds, {len(broken)} broken, {spent_s:.0f} s"])
+    _say([_coverage(totals, cpu_s, max(1, len(seeds)))])
     if broken:
         _say([f"broken: {' '.join(map(str, broken))}; tell one with --seed N --trace"])
     return 1 if broken else 0
 
 
-def _told(seed: int) -> tuple[int, list[str]]:
-    """Play a seed; return what is to be said of it, nothing when every law held."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Told:
+    """What is to be said of a seed: no lines when every law held."""
+
+    seed: int
+    lines: list[str]
+    cpu_s: float
+    counts: Mapping[str, int]
+
+
+def _told(seed: int) -> _Told:
+    began_s = time.process_time()
     outcome = play(seed)
-    return seed, [_summary(outcome), *_failures(outcome)] if outcome.breaches else []
+    return _Told(
+        seed=seed,
+        lines=[_summary(outcome), *_failures(outcome)] if outcome.breaches else [],
+        cpu_s=time.process_time() - began_s,
+        counts=outcome.counts,
+    )
+
+
+def _coverage(totals: Mapping[str, int], cpu_s: float, seeds: int) -> str:
+    """Say what a seed covers at the mean, and what it costs."""
+    means = ", ".join(f"{count / seeds:.1f} {what}" for what, count in sorted(totals.items()))
+    return f"a seed: {means}; {cpu_s / seeds:.2f} s of a core"
 
 
 def _summary(outcome: Outcome) -> str:

@@ -13,7 +13,7 @@ import random
 import shutil
 import tempfile
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from decimal import Decimal
@@ -39,7 +39,10 @@ MEMORY = Path("/dev/shm")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """How a play went. ``digest`` is of the log's events, the same for the same seed."""
+    """How a play went. ``digest`` is of the log's events, the same for the same seed.
+
+    ``counts`` say what it covered: the troubles, deaths, starts, closes and events of it.
+    """
 
     seed: int
     breaches: tuple[Breach, ...]
@@ -48,6 +51,7 @@ class Outcome:
     lives: int
     gangs: int
     lasted_s: float
+    counts: Mapping[str, int]
     trace: tuple[tuple[float, str, str], ...]
 
 
@@ -182,6 +186,7 @@ class Theater:
                 await asyncio.sleep(0.5)
                 continue
             self._lives += 1
+            stage.witness.counts["lives"] += 1
             stage.dead.clear()
             stage.life = life = Life(stage, self._lives)
             async with asyncio.TaskGroup() as group:
@@ -226,6 +231,7 @@ class Theater:
             lives=self._lives,
             gangs=len(witness.record.gangs),
             lasted_s=lasted_s,
+            counts=dict(witness.counts),
             trace=tuple(deque(witness.trace)),
         )
 

@@ -70,6 +70,7 @@ class Trouble:
     async def strike(self) -> None:
         """Let one thing go wrong."""
         kind = self._chance.choice(self._kinds)
+        self._stage.witness.counts["troubles"] += 1
         await kind()
 
     def heal(self) -> None:

@@ -8,7 +8,7 @@ a breach is kept with its law, its time and the run's story. Read ``Witness.bega
 from __future__ import annotations
 
 import asyncio
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
@@ -59,6 +59,7 @@ class Witness:
         self.breaches: list[Breach] = []
         self.trace: deque[tuple[float, str, str]] = deque(maxlen=TRACE_KEPT)
         self.objects: dict[str, Objects] = {}
+        self.counts: Counter[str] = Counter()
         self._excused: set[tuple[str, str]] = set()
 
     def note(self, about: str, text: str) -> None:
@@ -95,6 +96,7 @@ class Witness:
                 gpus=spec.gpus,
                 began_s=self._loop.time(),
             )
+            self.counts["starts"] += 1
         gang.ranks.add(process.rank)
         gang.joined.add(process.rank)
         self.note(
@@ -191,6 +193,7 @@ class Witness:
     def recorded(self, some: Iterable[Recorded]) -> None:
         """Events are durable."""
         for one in some:
+            self.counts["events"] += 1
             self.record.log[one.stream].append(one)
             if "/runs/" in one.stream:
                 self._take_in(one)
@@ -227,6 +230,7 @@ class Witness:
                 else:
                     truth.bad.pop(key, None)
             case happened.Sealed():
+                self.counts["closes"] += 1
                 self._take_in_seal(uid, event)
             case happened.Resumed():
                 truth.resumed_s, truth.ended_s, truth.ended = self._loop.time(), None, ""
