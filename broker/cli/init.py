@@ -13,11 +13,12 @@ from broker.cli.session import Session
 from broker.cli.verbs import verb
 from broker.sdk.errors import AlreadyExists
 
+COMMENT_COLUMN = 34  # where the comments beside short lines begin
 TEMPLATE = """\
 # What you want to run, and on which terms. Submit it: broker submit {file}
 # ${{VAR}} is filled in from your environment when you submit; $${{ is a literal ${{.
 
-name: {name}                      # the run's id; without it the broker draws one
+{named}# the run's id; without it the broker draws one
 # team: vision                    # otherwise --team, BROKER_TEAM or your config file
 
 workload:                         # never changes; broker fork makes a run of another one
@@ -32,10 +33,10 @@ workload:                         # never changes; broker fork makes a run of an
     #   nodes: 2
     #   relative_speed: 0.5       # against the first; for what a start there is worth
     #   topology: preferred       # none, preferred or required: how close the nodes stand
-  # image: registry.example/train@sha256:...   # embedded regions need none
+  # image: registry.example/train@sha256:...              # embedded regions need none
   # env:
   #   LEARNING_RATE: ${{LR}}
-  # resources: {{cpu_millis: 4000, memory_bytes: 32GiB}}   # for each rank
+  # resources: {{cpu_millis: 4000, memory_bytes: 32GiB}}    # for each rank
   # secrets: [{{name: wandb, env: WANDB_API_KEY}}]          # by name, held by the cluster
   # service_account: trainer
   # inputs:
@@ -53,8 +54,8 @@ workload:                         # never changes; broker fork makes a run of an
 
 terms:                            # broker amend changes them at any time
   capacity_types: [spot, flex, on-demand]
-  # regions: [us-east4, europe-west1]   # otherwise every one that policy allows
-  # residency: [eu]
+  # regions: [us-east4]           # otherwise every one that policy allows
+  # residency: [europe]           # the data stays in regions whose names begin with these words
   # max_wait: 2h                  # for the first start
   # after_max_wait: last-rung     # fail, keep-waiting, or last-rung: the surest, whatever it costs
   # max_requeue_wait: 6h          # for each start after that
@@ -81,8 +82,9 @@ terms:                            # broker amend changes them at any time
 @click.option("--force", is_flag=True, help="Replace a file that is there.")
 def init(session: Session, *, file: Path, name: str | None, command: str, force: bool) -> int:
     """Write a commented intent to FILE, to be changed and submitted."""
+    named = f"name: {name or _name_of(Path.cwd().name)}  "
     text = TEMPLATE.format(
-        file=file, name=name or _name_of(Path.cwd().name), command=_yaml_text(command)
+        file=file, named=f"{named:<{COMMENT_COLUMN}}", command=_yaml_text(command)
     )
     try:
         with file.open("w" if force else "x", encoding="utf-8") as opened:

@@ -51,8 +51,8 @@ TERMS = (
         flag="--residency",
         field="residency",
         is_many=True,
-        metavar="PREFIX",
-        help="Regions that the data may not leave, such as eu-.",
+        metavar="WORDS",
+        help="What the data may not leave: europe, or europe-west1.",
     ),
     Flag(flag="--max-wait", field="max_wait", metavar="TIME", help="For the first start: 2h."),
     Flag(

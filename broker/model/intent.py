@@ -132,13 +132,23 @@ class Limits:
     infrastructure_losses: int = 100
 
 
+def lies_within(region: str, residency: tuple[str, ...]) -> bool:
+    """Return whether data may stand in the region.
+
+    A jurisdiction is the first whole words of a region's name: ``europe`` holds ``europe-west1``
+    and ``europe``, not ``europes-1``; ``eu`` does not hold ``europe-west1``.
+    """
+    return not residency or any(f"{region}-".startswith(f"{word}-") for word in residency)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Terms:
     """The conditions of a run; an amendment replaces them whole, guarded by an etag.
 
-    ``regions`` empty means every region the policy allows; ``residency`` names jurisdictions
-    (region prefixes) that data may not leave, empty means anywhere. ``max_wait_s`` bounds the wait
-    for the first start, ``max_requeue_wait_s`` each wait after a start (None: no bound).
+    ``regions`` empty means every region the policy allows; ``residency`` names jurisdictions that
+    data may not leave, as ``lies_within`` understands them, empty means anywhere. ``max_wait_s``
+    bounds the wait for the first start, ``max_requeue_wait_s`` each wait after a start (None: no
+    bound).
     ``deadline_wall_s`` is Unix seconds. ``budget`` is US dollars for the whole run.
     """
 
@@ -160,7 +170,7 @@ class Terms:
 
     def keeps_residency(self, region: str) -> bool:
         """Return whether data may stand in the region."""
-        return not self.residency or region.startswith(self.residency)
+        return lies_within(region, self.residency)
 
     def accepts(self, region: str, capacity_type: CapacityType) -> bool:
         """Return whether a start in the region on this capacity is within the terms."""

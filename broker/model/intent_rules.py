@@ -5,7 +5,6 @@ to compute with, or impossible to run. Paths are those of the proto, such as
 ``intent.workload.hardware[0].nodes``. What takes the network is not judged here.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 from broker.model.checks import (
@@ -18,7 +17,15 @@ from broker.model.checks import (
     check_text,
     check_whole,
 )
-from broker.model.intent import HardwareOption, Input, Intent, SecretRef, Terms, Workload
+from broker.model.intent import (
+    HardwareOption,
+    Input,
+    Intent,
+    SecretRef,
+    Terms,
+    Workload,
+    lies_within,
+)
 from broker.model.names import is_id
 from broker.model.placeholders import unfilled
 from broker.model.reasons import Reason
@@ -33,6 +40,7 @@ ENV_BYTES_MAX = 65_536  # all names and values: they travel in one object of a c
 INPUTS_MAX = 64
 SECRETS_MAX = 32
 REGIONS_MAX = 64
+REGIONS_TOLD = 10  # in a sentence
 LABELS_MAX = 64
 DURATION_MAX_S = 366 * 86_400.0
 RESTARTS_MAX = 10_000
@@ -66,182 +74,226 @@ def problems(intent: Intent, known: Known = NOTHING_KNOWN) -> tuple[Problem, ...
     return tuple(found)
 
 
-def _intent(intent: Intent) -> Iterator[Problem]:
+def _intent(intent: Intent) -> list[Problem]:
+    found: list[Problem] = []
     if not is_id(intent.team):
-        yield Problem(field="parent", message="a team is lower-case letters, digits and '-'")
-    yield from check_text("intent.owner", intent.owner, 0, 100)
-    yield from check_count("intent.labels", len(intent.labels), 0, LABELS_MAX)
-    yield from check_distinct("intent.labels", [key for key, _ in intent.labels])
+        found.append(
+            Problem(field="parent", message="a team is lower-case letters, digits and '-'")
+        )
+    found += check_text("intent.owner", intent.owner, 0, 100)
+    found += check_count("intent.labels", len(intent.labels), 0, LABELS_MAX)
+    found += check_distinct("intent.labels", [key for key, _ in intent.labels])
     for key, value in intent.labels:
-        yield from check_name("intent.labels", key, "LABEL")
-        yield from check_text(f'intent.labels["{key[:63]}"]', value, 0, 256)
+        found += check_name("intent.labels", key, "LABEL")
+        found += check_text(f'intent.labels["{key[:63]}"]', value, 0, 256)
+    return found
 
 
-def _workload(workload: Workload) -> Iterator[Problem]:
+def _workload(workload: Workload) -> list[Problem]:
+    found: list[Problem] = []
     at = "intent.workload"
-    yield from _command(workload)
-    yield from check_count(f"{at}.hardware", len(workload.hardware), 1, HARDWARE_MAX)
+    found += _command(workload)
+    found += check_count(f"{at}.hardware", len(workload.hardware), 1, HARDWARE_MAX)
     for index, option in enumerate(workload.hardware):
-        yield from _hardware(f"{at}.hardware[{index}]", option)
-    yield from check_distinct(f"{at}.hardware", list(workload.hardware))
-    yield from check_text(f"{at}.image", workload.image, 0, 1024)
+        found += _hardware(f"{at}.hardware[{index}]", option)
+    found += check_distinct(f"{at}.hardware", list(workload.hardware))
+    found += check_text(f"{at}.image", workload.image, 0, 1024)
     if workload.image.strip() != workload.image or " " in workload.image:
-        yield Problem(field=f"{at}.image", message="an image reference holds no blank")
+        found.append(Problem(field=f"{at}.image", message="an image reference holds no blank"))
     if workload.bundle_digest:
-        yield from check_name(f"{at}.bundle_digest", workload.bundle_digest, "SHA256")
+        found += check_name(f"{at}.bundle_digest", workload.bundle_digest, "SHA256")
     if workload.service_account:
-        yield from check_name(f"{at}.service_account", workload.service_account, "OBJECT")
-    yield from check_whole(f"{at}.resources.cpu_millis", workload.resources.cpu_millis, 0, 10**7)
-    yield from check_whole(
+        found += check_name(f"{at}.service_account", workload.service_account, "OBJECT")
+    found += check_whole(f"{at}.resources.cpu_millis", workload.resources.cpu_millis, 0, 10**7)
+    found += check_whole(
         f"{at}.resources.memory_bytes", workload.resources.memory_bytes, 0, SIZE_MAX_BYTES
     )
-    yield from _env(workload)
-    yield from check_count(f"{at}.secrets", len(workload.secrets), 0, SECRETS_MAX)
+    found += _env(workload)
+    found += check_count(f"{at}.secrets", len(workload.secrets), 0, SECRETS_MAX)
     for index, secret in enumerate(workload.secrets):
-        yield from _secret(f"{at}.secrets[{index}]", secret)
-    yield from check_count(f"{at}.inputs", len(workload.inputs), 0, INPUTS_MAX)
+        found += _secret(f"{at}.secrets[{index}]", secret)
+    found += check_count(f"{at}.inputs", len(workload.inputs), 0, INPUTS_MAX)
     for index, source in enumerate(workload.inputs):
-        yield from _input(f"{at}.inputs[{index}]", source)
-    yield from _saving(workload)
+        found += _input(f"{at}.inputs[{index}]", source)
+    found += _saving(workload)
+    return found
 
 
-def _command(workload: Workload) -> Iterator[Problem]:
+def _command(workload: Workload) -> list[Problem]:
+    found: list[Problem] = []
     at = "intent.workload.command"
-    yield from check_count(at, len(workload.command), 1, ARGUMENTS_MAX)
+    found += check_count(at, len(workload.command), 1, ARGUMENTS_MAX)
     if workload.command and not workload.command[0]:
-        yield Problem(field=f"{at}[0]", message="the program has no name")
+        found.append(Problem(field=f"{at}[0]", message="the program has no name"))
     for index, argument in enumerate(workload.command):
-        yield from check_text(f"{at}[{index}]", argument, 0, ARGUMENT_BYTES_MAX, is_one_line=False)
-        yield from _placeholders(f"{at}[{index}]", argument)
+        found += check_text(f"{at}[{index}]", argument, 0, ARGUMENT_BYTES_MAX, is_one_line=False)
+        found += _placeholders(f"{at}[{index}]", argument)
+    return found
 
 
-def _env(workload: Workload) -> Iterator[Problem]:
+def _env(workload: Workload) -> list[Problem]:
+    found: list[Problem] = []
     at = "intent.workload.env"
-    yield from check_count(at, len(workload.env), 0, ENV_MAX)
+    found += check_count(at, len(workload.env), 0, ENV_MAX)
     # A lone surrogate is counted here and refused below.
     size = sum(len((name + text).encode("utf-8", "surrogatepass")) for name, text in workload.env)
-    yield from check_count(at, size, 0, ENV_BYTES_MAX, "bytes")
+    found += check_count(at, size, 0, ENV_BYTES_MAX, "bytes")
     shown = [secret.env for secret in workload.secrets if secret.env]
-    yield from check_distinct(at, [*(name for name, _ in workload.env), *shown])
+    found += check_distinct(at, [*(name for name, _ in workload.env), *shown])
     for name, text in workload.env:
-        yield from _env_name(at, name)
-        yield from check_text(f'{at}["{name[:63]}"]', text, 0, ENV_BYTES_MAX, is_one_line=False)
-        yield from _placeholders(f'{at}["{name[:63]}"]', text)
+        found += _env_name(at, name)
+        found += check_text(f'{at}["{name[:63]}"]', text, 0, ENV_BYTES_MAX, is_one_line=False)
+        found += _placeholders(f'{at}["{name[:63]}"]', text)
+    return found
 
 
-def _env_name(at: str, name: str) -> Iterator[Problem]:
-    yield from check_name(at, name, "ENV")
+def _env_name(at: str, name: str) -> list[Problem]:
+    found: list[Problem] = []
+    found += check_name(at, name, "ENV")
     if name in LAUNCHER_NAMES or name.startswith(LAUNCHER_PREFIX):
-        yield Problem(field=at, message=f"{name[:63]} is set by the launcher")
+        found.append(Problem(field=at, message=f"{name[:63]} is set by the launcher"))
+    return found
 
 
-def _placeholders(at: str, text: str) -> Iterator[Problem]:
+def _placeholders(at: str, text: str) -> list[Problem]:
+    found: list[Problem] = []
     for name in unfilled(text):
         if name in LAUNCHER_NAMES or name.startswith(LAUNCHER_PREFIX):
             continue
         message = f"${{{name[:63]}}} is not filled in, and nothing fills it in at run time"
-        yield Problem(field=at, message=message)
+        found.append(Problem(field=at, message=message))
+    return found
 
 
-def _hardware(at: str, option: HardwareOption) -> Iterator[Problem]:
-    yield from check_name(f"{at}.accelerator", option.accelerator, "LABEL")
-    yield from check_whole(
+def _hardware(at: str, option: HardwareOption) -> list[Problem]:
+    found: list[Problem] = []
+    found += check_name(f"{at}.accelerator", option.accelerator, "LABEL")
+    found += check_whole(
         f"{at}.accelerators_per_node", option.accelerators_per_node, 1, PER_NODE_MAX
     )
-    yield from check_whole(f"{at}.nodes", option.nodes, 1, NODES_MAX)
-    yield from check_number(f"{at}.relative_speed", option.relative_speed, 0.001, 1000.0)
+    found += check_whole(f"{at}.nodes", option.nodes, 1, NODES_MAX)
+    found += check_number(f"{at}.relative_speed", option.relative_speed, 0.001, 1000.0)
+    return found
 
 
-def _secret(at: str, secret: SecretRef) -> Iterator[Problem]:
-    yield from check_name(f"{at}.name", secret.name, "OBJECT")
+def _secret(at: str, secret: SecretRef) -> list[Problem]:
+    found: list[Problem] = []
+    found += check_name(f"{at}.name", secret.name, "OBJECT")
     if not secret.env and not secret.mount_path:
-        yield Problem(field=at, message="a secret is shown by env, by mount_path, or by both")
+        found.append(
+            Problem(field=at, message="a secret is shown by env, by mount_path, or by both")
+        )
     if secret.env:
-        yield from _env_name(f"{at}.env", secret.env)
+        found += _env_name(f"{at}.env", secret.env)
     if secret.mount_path:
-        yield from check_text(f"{at}.mount_path", secret.mount_path, 1, 1024)
+        found += check_text(f"{at}.mount_path", secret.mount_path, 1, 1024)
         parts = secret.mount_path.split("/")
         if not secret.mount_path.startswith("/") or ".." in parts:
             message = "a mount path is absolute and climbs nowhere"
-            yield Problem(field=f"{at}.mount_path", message=message)
+            found.append(Problem(field=f"{at}.mount_path", message=message))
+    return found
 
 
-def _input(at: str, source: Input) -> Iterator[Problem]:
-    yield from check_text(f"{at}.uri", source.uri, 1, 2048)
+def _input(at: str, source: Input) -> list[Problem]:
+    found: list[Problem] = []
+    found += check_text(f"{at}.uri", source.uri, 1, 2048)
     if "://" not in source.uri:
-        yield Problem(field=f"{at}.uri", message="a URI begins with a scheme, as gs://")
-    yield from check_whole(f"{at}.size_bytes", source.size_bytes, 0, SIZE_MAX_BYTES)
-    yield from _regions(f"{at}.regions", source.regions, None)
+        found.append(Problem(field=f"{at}.uri", message="a URI begins with a scheme, as gs://"))
+    found += check_whole(f"{at}.size_bytes", source.size_bytes, 0, SIZE_MAX_BYTES)
+    found += _regions(f"{at}.regions", source.regions, None)
+    return found
 
 
-def _saving(workload: Workload) -> Iterator[Problem]:
+def _saving(workload: Workload) -> list[Problem]:
+    found: list[Problem] = []
     at = "intent.workload.checkpoint"
     saving = workload.checkpoint
     if saving.interval_s is not None:
-        yield from check_number(f"{at}.interval", saving.interval_s, 0.001, DURATION_MAX_S)
-    yield from check_whole(f"{at}.keep_last", saving.keep_last, 1, 1000)
+        found += check_number(f"{at}.interval", saving.interval_s, 0.001, DURATION_MAX_S)
+    found += check_whole(f"{at}.keep_last", saving.keep_last, 1, 1000)
     if saving.keep_every_steps is not None:
-        yield from check_whole(f"{at}.keep_every_steps", saving.keep_every_steps, 1, 2**53)
+        found += check_whole(f"{at}.keep_every_steps", saving.keep_every_steps, 1, 2**53)
     progress = workload.progress
     if progress.timeout_s is not None:
-        yield from check_number(
+        found += check_number(
             "intent.workload.progress.timeout", progress.timeout_s, 0.001, DURATION_MAX_S
         )
-    yield from check_name("intent.workload.progress.loss_field", progress.loss_field, "LABEL")
+    found += check_name("intent.workload.progress.loss_field", progress.loss_field, "LABEL")
+    return found
 
 
-def _terms(terms: Terms, known: Known) -> Iterator[Problem]:
+def _terms(terms: Terms, known: Known) -> list[Problem]:
+    found: list[Problem] = []
     at = "intent.terms"
-    yield from check_count(f"{at}.capacity_types", len(terms.capacity_types), 1, 4)
-    yield from check_distinct(f"{at}.capacity_types", list(terms.capacity_types))
-    yield from _regions(f"{at}.regions", terms.regions, known.regions)
-    yield from _residency(terms)
+    found += check_count(f"{at}.capacity_types", len(terms.capacity_types), 1, 4)
+    found += check_distinct(f"{at}.capacity_types", list(terms.capacity_types))
+    found += _regions(f"{at}.regions", terms.regions, known.regions)
+    found += _residency(terms, known)
     for name, seconds in (
         ("max_wait", terms.max_wait_s),
         ("max_requeue_wait", terms.max_requeue_wait_s),
         ("expected_duration", terms.expected_duration_s),
     ):
         if seconds is not None:
-            yield from check_number(f"{at}.{name}", seconds, 0.001, DURATION_MAX_S)
-    yield from _deadline(terms, known)
+            found += check_number(f"{at}.{name}", seconds, 0.001, DURATION_MAX_S)
+    found += _deadline(terms, known)
     if terms.budget is not None:
-        yield from check_decimal(f"{at}.budget", terms.budget, BUDGET_MAX)
-    yield from check_whole(f"{at}.priority", terms.priority, -PRIORITY_MAX, PRIORITY_MAX)
+        found += check_decimal(f"{at}.budget", terms.budget, BUDGET_MAX)
+    found += check_whole(f"{at}.priority", terms.priority, -PRIORITY_MAX, PRIORITY_MAX)
     limits = terms.limits
-    yield from check_whole(f"{at}.limits.user_restarts", limits.user_restarts, 0, RESTARTS_MAX)
-    yield from check_whole(
+    found += check_whole(f"{at}.limits.user_restarts", limits.user_restarts, 0, RESTARTS_MAX)
+    found += check_whole(
         f"{at}.limits.infrastructure_losses", limits.infrastructure_losses, 0, RESTARTS_MAX
     )
+    return found
 
 
-def _deadline(terms: Terms, known: Known) -> Iterator[Problem]:
+def _deadline(terms: Terms, known: Known) -> list[Problem]:
+    found: list[Problem] = []
     if terms.deadline_wall_s is None:
-        return
+        return found
     at = "intent.terms.deadline"
-    yield from check_number(at, terms.deadline_wall_s, 0.0, DEADLINE_MAX_WALL_S)
+    found += check_number(at, terms.deadline_wall_s, 0.0, DEADLINE_MAX_WALL_S)
     if known.now_wall_s is not None and terms.deadline_wall_s <= known.now_wall_s:
         message = "the deadline has passed"
-        yield Problem(field=at, message=message, reason=Reason.DEADLINE_PASSED)
+        found.append(Problem(field=at, message=message, reason=Reason.DEADLINE_PASSED))
+    return found
 
 
-def _residency(terms: Terms) -> Iterator[Problem]:
+def _residency(terms: Terms, known: Known) -> list[Problem]:
+    found: list[Problem] = []
     at = "intent.terms.residency"
-    yield from _regions(at, terms.residency, None)
+    found += check_count(at, len(terms.residency), 0, REGIONS_MAX)
+    found += check_distinct(at, list(terms.residency))
+    for index, word in enumerate(terms.residency):
+        if not is_id(word):
+            message = "whole words of a region's name, as europe of europe-west1; none ends in '-'"
+            found.append(Problem(field=f"{at}[{index}]", message=message))
+    there_are = known.regions if terms.residency else None
+    if there_are is not None and not any(lies_within(r, terms.residency) for r in there_are):
+        there = ", ".join(sorted(there_are)[:REGIONS_TOLD])
+        message = f"no region lies within {', '.join(terms.residency)[:63]}; there are: {there}"
+        found.append(Problem(field=at, message=message, reason=Reason.RESIDENCY))
     for index, region in enumerate(terms.regions):
         if not terms.keeps_residency(region):
             message = f"{region[:63]} lies outside the residency"
-            yield Problem(
-                field=f"intent.terms.regions[{index}]", message=message, reason=Reason.RESIDENCY
+            found.append(
+                Problem(
+                    field=f"intent.terms.regions[{index}]", message=message, reason=Reason.RESIDENCY
+                )
             )
+    return found
 
 
-def _regions(at: str, regions: tuple[str, ...], known: frozenset[str] | None) -> Iterator[Problem]:
-    yield from check_count(at, len(regions), 0, REGIONS_MAX)
-    yield from check_distinct(at, list(regions))
+def _regions(at: str, regions: tuple[str, ...], known: frozenset[str] | None) -> list[Problem]:
+    found: list[Problem] = []
+    found += check_count(at, len(regions), 0, REGIONS_MAX)
+    found += check_distinct(at, list(regions))
     for index, region in enumerate(regions):
         if not is_id(region):
             message = "a region is lower-case letters, digits and '-'"
-            yield Problem(field=f"{at}[{index}]", message=message)
+            found.append(Problem(field=f"{at}[{index}]", message=message))
         elif known is not None and region not in known:
             message = f"there is no region {region}"
-            yield Problem(field=f"{at}[{index}]", message=message)
+            found.append(Problem(field=f"{at}[{index}]", message=message))
+    return found

@@ -6,7 +6,7 @@ that answers is the one kept. Read ``misfit``.
 """
 
 from broker.model.capacity import FlavorFacts
-from broker.model.intent import CapacityType, HardwareOption, Terms, Workload
+from broker.model.intent import CapacityType, HardwareOption, Terms, Workload, lies_within
 from broker.model.policy import RegionPolicy
 from broker.model.reasons import Reason
 
@@ -51,7 +51,7 @@ def accepted(terms: Terms, flavor: FlavorFacts) -> Answer:
     if flavor.capacity_type not in terms.capacity_types:
         kind = words_of(flavor.capacity_type)
         return Reason.CAPACITY_TYPE_NOT_ACCEPTED, f"the run does not accept {kind}"
-    if terms.residency and not any(flavor.region.startswith(some) for some in terms.residency):
+    if not lies_within(flavor.region, terms.residency):
         allowed = ", ".join(terms.residency)
         return Reason.RESIDENCY, f"its data may not leave {allowed}"
     return None

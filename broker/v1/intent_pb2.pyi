@@ -531,7 +531,9 @@ class Terms(_message.Message):
 
     @_builtins.property
     def residency(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Jurisdictions, as prefixes of regions, that the data may not leave; empty for anywhere."""
+        """Jurisdictions that the data may not leave, as the first whole words of regions' names: "europe"
+        holds europe-west1, and "eu" does not; empty for anywhere.
+        """
 
     @_builtins.property
     def max_wait(self) -> _duration_pb2.Duration:

@@ -39,7 +39,7 @@ RICH = text_format.Parse(
       progress { timeout { seconds: 900 nanos: 1500 } }
     }
     terms {
-      capacity_types: 3 capacity_types: 2 regions: "alpha" regions: "alps" residency: "al"
+      capacity_types: 3 capacity_types: 2 regions: "alpha" regions: "alpha-2" residency: "alpha"
       max_wait { seconds: 7200 nanos: 999999999 } after_max_wait: 3
       max_requeue_wait { seconds: 60 } deadline { seconds: 1900000000 nanos: 123456789 }
       expected_duration { seconds: 3600 } budget { units: 12 nanos: 345678901 }

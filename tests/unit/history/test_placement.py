@@ -66,7 +66,7 @@ def grant(story: Story, region: str = "alpha") -> GrantPlacement:
     ],
 )
 def test_a_site_outside_the_intent_is_refused(command: AddPlacement, reason: Reason) -> None:
-    terms = make_terms(regions=("alpha", "beta", "us-east1"), residency=("a", "b"))
+    terms = make_terms(regions=("alpha", "beta", "us-east1"), residency=("alpha", "beta"))
     story = Story(make_intent(terms=terms)).accepted().placed("alpha")
     assert refusal(story, command)[0] is reason
 

@@ -122,7 +122,7 @@ def test_where_a_leg_waits_comes_first() -> None:
 
 
 def test_no_copy_leaves_the_residency_of_the_run() -> None:
-    terms = make_terms(residency=("al", "be"))
+    terms = make_terms(residency=("alpha", "beta"))
     story = Story(intent=make_intent(terms=terms)).accepted().training().saved(100)
     wish = wanted(picture(story, "alpha", "beta", "gamma"), story.run, NOW)
     assert wish is not None

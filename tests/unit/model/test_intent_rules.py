@@ -64,7 +64,7 @@ def test_an_intent_with_every_field_set_is_accepted() -> None:
     terms = Terms(
         capacity_types=tuple(CapacityType),
         regions=("alpha", "beta"),
-        residency=("a", "b"),
+        residency=("alpha", "beta"),
         max_wait_s=7200.0,
         max_requeue_wait_s=3600.0,
         deadline_wall_s=START_WALL_S + 86_400,
@@ -181,6 +181,33 @@ def test_a_region_outside_the_residency_is_named() -> None:
             reason=Reason.RESIDENCY,
         ),
     )
+
+
+@pytest.mark.parametrize(
+    ("region", "word", "is_within"),
+    [
+        ("europe-west1", "europe", True),
+        ("europe-west1", "europe-west1", True),
+        ("europe", "europe", True),
+        ("europe-west1", "eu", False),
+        ("eu-west4", "eu", True),
+        ("europes-1", "europe", False),
+        ("europe-west12", "europe-west1", False),
+    ],
+)
+def test_a_jurisdiction_is_whole_words(region: str, word: str, is_within: bool) -> None:
+    terms = with_terms(residency=(word,)).terms
+    assert terms.keeps_residency(region) is is_within
+    assert with_terms().terms.keeps_residency(region)
+
+
+def test_a_jurisdiction_that_is_none_is_named() -> None:
+    assert fields_of(with_terms(residency=("europe", "eu-"))) == ["intent.terms.residency[1]"]
+    (found,) = problems(
+        with_terms(residency=("eu",)), Known(regions=frozenset({"us-east4", "europe-west1"}))
+    )
+    assert (found.field, found.reason) == ("intent.terms.residency", Reason.RESIDENCY)
+    assert found.message == "no region lies within eu; there are: europe-west1, us-east4"
 
 
 def test_a_deadline_that_has_passed_is_said_before_money_is_spent() -> None:

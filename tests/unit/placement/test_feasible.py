@@ -129,8 +129,9 @@ CASES: list[tuple[Callable[[], World], Reason | None]] = [
         lambda: with_terms(capacity_types=(CapacityType.FLEX,)),
         Reason.CAPACITY_TYPE_NOT_ACCEPTED,
     ),
-    (lambda: with_terms(residency=("us-",)), Reason.RESIDENCY),
-    (lambda: with_terms(residency=("eu-",)), None),
+    (lambda: with_terms(residency=("us",)), Reason.RESIDENCY),
+    (lambda: with_terms(residency=("eu-w",)), Reason.RESIDENCY),
+    (lambda: with_terms(residency=("eu",)), None),
     (
         lambda: with_hardware(HardwareOption(accelerator="A100", accelerators_per_node=8, nodes=1)),
         Reason.ACCELERATOR_MISMATCH,
