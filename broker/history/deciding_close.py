@@ -28,8 +28,12 @@ from broker.history.lineage import has_anchor
 from broker.history.refusals import Code, Refused
 from broker.model.checkpoint import STEP_MAX, CheckpointRef
 from broker.model.reasons import FailureClass, Reason
-from broker.model.run import CloseRule, Epoch, RankEnd, Run, Why
+from broker.model.run import CloseRule, Epoch, Run, Why
 from broker.model.states import PlacementEnd, RunState
+
+_FINISHED = "all ranks ended with exit code 0"
+# A user called the work back that the gang did: that it is done makes it no more wanted.
+_UNWANTED = frozenset({Reason.RESUMED_BY_USER, Reason.STEP_MARKED_BAD})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,7 +52,7 @@ def decide_close(run: Run, command: CloseEpoch, context: Context) -> tuple[RunEv
     if epoch is None or epoch.id != command.epoch:
         return ()
     _check_rule(epoch, command)
-    verdict = _verdict(epoch, command)
+    verdict = _verdict(run, epoch, command)
     completed, refs, warned = _found(run, epoch, command)
     sealed = Sealed(
         epoch=epoch.id,
@@ -88,12 +92,14 @@ def _check_rule(epoch: Epoch, command: CloseEpoch) -> None:
         )
 
 
-def _verdict(epoch: Epoch, command: CloseEpoch) -> Verdict:
-    """Say why it ended: an explained cause first, then our own order, then the exits."""
+def _verdict(run: Run, epoch: Epoch, command: CloseEpoch) -> Verdict:
+    """Say why it ended: its work was done, our own order, a cause that explains it, the exits."""
     drain = epoch.drain
-    is_unasked = epoch.stop is None and not (drain is not None and drain.is_acked)
-    if is_unasked and command.rule is CloseRule.SEEN_ENDED and _has_finished(command.ends):
-        message = "All ranks ended with exit code 0"
+    if _has_finished(command) and not _is_called_back(run, epoch):
+        # Whatever was ordered meanwhile, nobody had heard of it: the work is done.
+        message = _FINISHED.capitalize()
+        if epoch.stop is not None:
+            message += f" before they heard that they should stop: {epoch.stop.message}"
         return Verdict(reason=Reason.COMPLETED, message=message, failure=None, is_done=True)
     if epoch.stop is not None and _was_revoked(epoch, epoch.stop):
         # Our own revocation, for whatever reason, loses nothing, even one that came too late.
@@ -115,12 +121,21 @@ def _was_revoked(epoch: Epoch, stop: Why) -> bool:
     return epoch.started_s is None or stop.since_s < epoch.started_s
 
 
-def _has_finished(ends: tuple[RankEnd, ...]) -> bool:
+def _has_finished(command: CloseEpoch) -> bool:
     """Return whether every rank's command ended by itself, with success.
 
     One that saved and let go because it was told to leaves with 0 as well; its launcher says why.
     """
-    return bool(ends) and all(end.exit_code == 0 and not end.cause for end in ends)
+    is_heard = command.rule in (CloseRule.SEEN_ENDED, CloseRule.FENCE_HEARD)
+    is_well = all(end.exit_code == 0 and not end.cause for end in command.ends)
+    return is_heard and bool(command.ends) and is_well
+
+
+def _is_called_back(run: Run, epoch: Epoch) -> bool:
+    """Return whether the gang left as it was asked to, or its user wants another end than this."""
+    drain, stop = epoch.drain, epoch.stop
+    is_unwanted = stop is not None and stop.reason in _UNWANTED
+    return (drain is not None and drain.is_acked) or is_unwanted or run.resume_wish is not None
 
 
 def _explained(cause: Reason, message: str) -> Verdict:
@@ -209,9 +224,12 @@ def _leave_place(
 
 def _then(run: Run, verdict: Verdict, *, is_anchored: bool) -> tuple[RunEvent, ...]:
     """Say what becomes of the run."""
+    ending = run.ending
+    if verdict.is_done and ending is not None and ending.state is RunState.CANCELLED:
+        message = f"{ending.message}; it had finished before the cancel reached it: {_FINISHED}"
+        return _over(run, ending.state, ending.reason, message, None)
     if verdict.is_done:
         return _over(run, RunState.SUCCEEDED, verdict.reason, verdict.message, None)
-    ending = run.ending
     if ending is not None:
         return _over(run, ending.state, ending.reason, ending.message, verdict.failure)
     limits = run.terms.limits

@@ -22,6 +22,7 @@ from broker.placement.standing import RegionStanding
 from broker.placement.view import View
 from broker.placement.words import duration, money
 
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
     """Could this run start on this flavor with this hardware option, now?"""

@@ -121,7 +121,9 @@ def _parsed(data: bytes, source: str) -> dict[str, str]:
         raise SettingsError(source, f"is not TOML: {error}") from error
     for name, value in table.items():
         if name not in FIELDS:
-            raise SettingsError(f"{source}: {name}", f"is not known; these are: {', '.join(FIELDS)}")
+            raise SettingsError(
+                f"{source}: {name}", f"is not known; these are: {', '.join(FIELDS)}"
+            )
         if not isinstance(value, str):
             raise SettingsError(f"{source}: {name}", "must be a text")
     return table

@@ -6,7 +6,14 @@ from dataclasses import replace
 
 import pytest
 
-from broker.history.commands import CancelRun, CloseEpoch, RecordDrainAck, RequestDrain, StopEpoch
+from broker.history.commands import (
+    CancelRun,
+    CloseEpoch,
+    FailRun,
+    RecordDrainAck,
+    RequestDrain,
+    StopEpoch,
+)
 from broker.history.events import CheckpointCompleted, Ended, Requeued, Sealed, Warned
 from broker.history.refusals import Refused
 from broker.model.intent import Limits
@@ -108,11 +115,11 @@ def test_a_gang_that_saved_for_a_drain_and_left_with_zero_has_not_finished() -> 
     assert outcome(story) == (RunState.QUEUED, Reason.NODE_PREEMPTED)
 
 
-def ended_with(story: Story, *causes: str) -> Story:
+def ended_with(story: Story, *causes: str, rule: CloseRule = CloseRule.SEEN_ENDED) -> Story:
     ends = tuple(RankEnd(rank=r, exit_code=0, cause=cause) for r, cause in enumerate(causes))
     close = CloseEpoch(
         epoch=story.epoch.id,
-        rule=CloseRule.SEEN_ENDED,
+        rule=rule,
         ends=ends,
         found=(),
         cause=None,
@@ -140,6 +147,59 @@ def test_a_gang_that_finished_before_it_heard_the_drain_has_finished() -> None:
     story.do(RequestDrain(reason=Reason.REGION_DRAINING, message="leave", grace_s=30.0))
     story.closed(0, 0)
     assert outcome(story) == (RunState.SUCCEEDED, Reason.COMPLETED)
+
+
+@pytest.mark.parametrize(
+    "reason",
+    [
+        Reason.REGION_DRAINING,
+        Reason.NODE_PREEMPTED,
+        Reason.TERMS_CHANGED,
+        Reason.OTHER_LEG_STARTED,
+        Reason.NO_PROGRESS,
+        Reason.START_NOT_REPORTED,
+    ],
+)
+@pytest.mark.parametrize("rule", [CloseRule.SEEN_ENDED, CloseRule.FENCE_HEARD])
+def test_a_gang_that_finished_before_it_heard_to_stop_has_finished(
+    reason: Reason, rule: CloseRule
+) -> None:
+    story = training().stopped(reason).closed(0, 0, rule=rule)
+    assert outcome(story) == (RunState.SUCCEEDED, Reason.COMPLETED)
+    assert "before they heard that they should stop" in story.run.why.message
+    assert story.placement("alpha").end is PlacementEnd.SUCCEEDED
+
+
+def test_a_gang_of_which_one_rank_heard_to_stop_has_not_finished() -> None:
+    story = training().stopped()
+    ended_with(story, "", "fenced", rule=CloseRule.FENCE_HEARD)
+    assert outcome(story) == (RunState.QUEUED, Reason.REGION_DRAINING)
+
+
+@pytest.mark.parametrize("grace_s", [0.0, 60.0])
+def test_a_cancelled_gang_that_finished_before_it_heard_is_cancelled_and_says_so(
+    grace_s: float,
+) -> None:
+    story = training().do(CancelRun(grace_s=grace_s, message="enough"))
+    story.closed(0, 0, rule=CloseRule.SEEN_ENDED)
+    assert outcome(story) == (RunState.CANCELLED, Reason.CANCELLED_BY_USER)
+    assert story.run.why.message == (
+        "enough; it had finished before the cancel reached it: all ranks ended with exit code 0"
+    )
+    assert story.placement("alpha").end is PlacementEnd.SUCCEEDED
+
+
+def test_a_run_that_finished_while_its_limit_ended_it_has_succeeded() -> None:
+    story = training()
+    story.do(FailRun(reason=Reason.DEADLINE_PASSED, message="its deadline has passed", grace_s=0.0))
+    story.closed(0, 0, rule=CloseRule.FENCE_HEARD)
+    assert outcome(story) == (RunState.SUCCEEDED, Reason.COMPLETED)
+
+
+@pytest.mark.parametrize("reason", [Reason.RESUMED_BY_USER, Reason.STEP_MARKED_BAD])
+def test_what_a_user_called_back_has_not_finished_though_every_rank_has(reason: Reason) -> None:
+    story = training().stopped(reason).closed(0, 0, rule=CloseRule.FENCE_HEARD)
+    assert outcome(story) == (RunState.QUEUED, reason)
 
 
 def test_a_revoked_grant_costs_no_loss_and_leaves_its_place() -> None:
