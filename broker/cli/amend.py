@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from broker.cli import words
-from broker.cli.arguments import RUN
+from broker.cli.arguments import FILE, RUN, source_of
 from broker.cli.options import put_terms, with_terms
 from broker.cli.session import Session
 from broker.cli.verbs import verb
@@ -26,7 +26,7 @@ from broker.v1 import intent_pb2
     """
 )
 @click.argument("run", type=RUN)
-@click.option("--file", type=click.Path(dir_okay=False, path_type=Path), help="New terms, whole.")
+@click.option("--file", type=FILE, help="New terms, whole; - for standard input.")
 @click.option("--edit", is_flag=True, help="Open the terms in your editor.")
 @with_terms
 def amend(session: Session, run: str, *, file: Path | None, edit: bool, **said: Any) -> None:
@@ -40,7 +40,7 @@ def amend(session: Session, run: str, *, file: Path | None, edit: bool, **said: 
     terms = intent_pb2.Terms()
     terms.CopyFrom(before.intent.terms)
     if file is not None:
-        terms = _from_file(file.name, _read(file))
+        terms = _from_file(source_of(file), _read(file))
     if edit:
         terms = _edited(terms)
     has_said = put_terms(terms, said)
@@ -91,11 +91,14 @@ def _from_file(source: str, data: bytes) -> intent_pb2.Terms:
     from broker.sdk.reading import fill
     from broker.sdk.yamltext import parse
 
-    tree = parse(data, source)
+    document = parse(data, source)
+    tree = document.tree
     if not isinstance(tree, dict):
         raise IntentError(source, "must be a map of terms")
     if "terms" in tree and "workload" in tree:  # a whole intent: its terms are meant
         tree = {"terms": tree["terms"]}
     terms = intent_pb2.Terms()
-    fill(terms, tree["terms"] if list(tree) == ["terms"] else tree, "terms")
+    is_named = list(tree) == ["terms"]
+    with document.naming_lines("" if is_named else "terms."):
+        fill(terms, tree["terms"] if is_named else tree, "terms")
     return terms

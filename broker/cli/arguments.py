@@ -6,6 +6,7 @@ completion asks it for names, and is silent when it does not answer. Read ``RUN`
 
 from collections.abc import Callable, Iterable
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import click
@@ -70,6 +71,12 @@ def _money(text: str) -> Decimal:
     return quantities.money_of(text)
 
 
+def source_of(file: Path) -> str:
+    """Return what a file is called in an error."""
+    return "standard input" if str(file) == "-" else str(file)
+
+
+FILE = click.Path(dir_okay=False, allow_dash=True, path_type=Path)
 RUN = _Named("run", _runs)
 REGION = _Named("region", _regions)
 DURATION = _Quantity("duration", quantities.duration_s_of)

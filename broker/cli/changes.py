@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from broker.cli import exits, following, words
-from broker.cli.arguments import DURATION, RUN
+from broker.cli.arguments import DURATION, FILE, RUN
 from broker.cli.session import Session
 from broker.cli.status import has_ended
 from broker.cli.verbs import verb
@@ -90,7 +90,7 @@ def resume(
 @click.option("--name", "run_id", metavar="RUN", default="", help="The new run's id.")
 @click.option("--from-step", type=click.IntRange(min=0), metavar="N", help="An older checkpoint.")
 @click.option("--from-beginning", is_flag=True, help="From nothing.")
-@click.option("--file", type=click.Path(dir_okay=False, path_type=Path), help="Another intent.")
+@click.option("--file", type=FILE, help="Another intent; - for standard input.")
 @click.option("--wait", is_flag=True, help="Follow the new run until it ends.")
 def fork(
     session: Session,

@@ -9,6 +9,7 @@ from pathlib import Path
 import click
 
 from broker.cli import exits
+from broker.cli.arguments import FILE
 from broker.cli.session import Session
 from broker.cli.verbs import verb
 from broker.sdk.errors import AlreadyExists
@@ -76,16 +77,19 @@ terms:                            # broker amend changes them at any time
     broker init digits.yaml --name digits --command "python train.py --lr 0.1"
     """
 )
-@click.argument("file", type=click.Path(dir_okay=False, path_type=Path), default="intent.yaml")
+@click.argument("file", type=FILE, default="intent.yaml")
 @click.option("--name", help="The run's id; otherwise the directory's name.")
 @click.option("--command", default="python train.py", show_default=True, help="What runs.")
 @click.option("--force", is_flag=True, help="Replace a file that is there.")
 def init(session: Session, *, file: Path, name: str | None, command: str, force: bool) -> int:
-    """Write a commented intent to FILE, to be changed and submitted."""
+    """Write a commented intent to FILE, to be changed and submitted; - for standard output."""
     named = f"name: {name or _name_of(Path.cwd().name)}  "
     text = TEMPLATE.format(
         file=file, named=f"{named:<{COMMENT_COLUMN}}", command=_yaml_text(command)
     )
+    if str(file) == "-":
+        session.say(text.rstrip())
+        return exits.OK
     try:
         with file.open("w" if force else "x", encoding="utf-8") as opened:
             opened.write(text)

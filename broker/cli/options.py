@@ -11,6 +11,7 @@ from typing import Any
 
 import click
 
+from broker.cli.arguments import FILE, source_of
 from broker.sdk.errors import IntentError
 from broker.sdk.intent import IntentFile, parse_intent, read_file
 from broker.sdk.reading import fill
@@ -112,7 +113,7 @@ def with_intent(function: F) -> F:
     function = with_terms(function)
     for option in reversed(workload):
         function = option(function)
-    return click.argument("file", type=click.Path(dir_okay=False), required=False)(function)
+    return click.argument("file", type=FILE, required=False)(function)
 
 
 def key_of(flag: Flag) -> str:
@@ -127,7 +128,7 @@ def intent_of(said: dict[str, Any]) -> IntentFile:
     if file is None:
         found = IntentFile(message=intent_pb2.Intent(), run_id="", team="")
     else:
-        found = parse_intent(read_file(file), str(file), variables)
+        found = parse_intent(read_file(file), source_of(file), variables)
     _put_workload(found.message.workload, said)
     for key, value in pairs(said["label"], "--label").items():
         found.message.labels[key] = value

@@ -3,12 +3,11 @@
 Read ``edit_policy`` first.
 """
 
-import sys
 from pathlib import Path
 
 import click
 
-from broker.cli.arguments import REGION
+from broker.cli.arguments import FILE, REGION, source_of
 from broker.cli.session import Session
 from broker.cli.verbs import Family, verb
 from broker.cli.yamlout import dumped
@@ -41,14 +40,13 @@ def get_policy(session: Session, region: str) -> None:
     """,
 )
 @click.argument("region", type=REGION)
-@click.argument("file", type=click.Path(dir_okay=False, allow_dash=True, path_type=Path))
+@click.argument("file", type=FILE)
 def set_policy(session: Session, region: str, *, file: Path) -> None:
     """Replace the policy of REGION by a YAML file, - for standard input.
 
     The etag in the file must be the present one. What waits there against the new policy leaves.
     """
-    data = sys.stdin.buffer.read() if str(file) == "-" else _read(file)
-    _set(session, region, _parsed(data, str(file)))
+    _set(session, region, _parsed(_read(file), source_of(file)))
 
 
 @verb(name="edit", example="broker policy edit us-east4")

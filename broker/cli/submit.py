@@ -24,6 +24,7 @@ from broker.sdk.intent import IntentFile
     broker submit intent.yaml --wait
     broker submit --name digits --hardware 8xH100 --capacity spot -- python train.py
     broker submit intent.yaml --max-wait 2h --validate-only
+    broker init - | broker submit - --name digits
     """,
 )
 @click.option("--name", metavar="RUN", help="The run's id; otherwise the broker draws one.")
@@ -50,6 +51,8 @@ def submit(
     **said: Any,
 ) -> int | None:
     """Submit a run, from an intent FILE, from flags and a COMMAND after --, or from both.
+
+    A FILE named - is standard input.
 
     The working directory goes with it: what git would keep, at most 256 MiB packed. Where a flag
     and the file differ, the flag counts; none clears what the file says. The run's name is printed.

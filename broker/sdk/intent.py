@@ -14,6 +14,7 @@ known is refused by its path. Read ``load_intent`` first.
 """
 
 import os
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,6 +27,7 @@ from broker.sdk.substitution import fill_in
 from broker.sdk.yamltext import TEXT_MAX_BYTES, Tree, parse
 from broker.v1 import intent_pb2
 
+STANDARD_INPUT = "-"
 _OWN = ("name", "team")
 _RUN = ("workload.command", "workload.env")
 
@@ -51,15 +53,16 @@ def parse_intent(
     data: bytes, source: str, variables: Mapping[str, str] | None = None
 ) -> IntentFile:
     """Read an intent from the bytes of a file; ``source`` is what errors call it."""
-    tree = _filled_in(parse(data, source), os.environ if variables is None else variables)
-    if not isinstance(tree, dict):
-        raise IntentError(source, "must be a map with workload and terms")
-    own = {name: tree.pop(name, "") for name in _OWN}
-    for name, value in own.items():
-        if not isinstance(value, str):
-            raise IntentError(name, "must be a text")
-    message = intent_pb2.Intent()
-    fill(message, tree, "")
+    document, message = parse(data, source), intent_pb2.Intent()
+    with document.naming_lines():
+        tree = _filled_in(document.tree, os.environ if variables is None else variables)
+        if not isinstance(tree, dict):
+            raise IntentError(source, "must be a map with workload and terms")
+        own = {name: tree.pop(name, "") for name in _OWN}
+        for name, value in own.items():
+            if not isinstance(value, str):
+                raise IntentError(name, "must be a text")
+        fill(message, tree, "")
     return IntentFile(message=message, run_id=str(own["name"]), team=str(own["team"]))
 
 
@@ -67,12 +70,19 @@ def parse_message(
     data: bytes, source: str, message: Message, variables: Mapping[str, str] | None = None
 ) -> None:
     """Fill any message, such as a policy, from the bytes of a YAML file."""
-    tree = _filled_in(parse(data, source), os.environ if variables is None else variables)
-    fill(message, tree, "")
+    document = parse(data, source)
+    with document.naming_lines():
+        tree = _filled_in(document.tree, os.environ if variables is None else variables)
+        fill(message, tree, "")
 
 
 def read_file(path: str | Path) -> bytes:
-    """Return the bytes of a file, as far as they can be an intent. Raises IntentError."""
+    """Return the bytes of a file, as far as they can be an intent; ``-`` is standard input.
+
+    Raises IntentError.
+    """
+    if str(path) == STANDARD_INPUT:
+        return sys.stdin.buffer.read(TEXT_MAX_BYTES + 1)
     try:
         with Path(path).open("rb") as file:
             return file.read(TEXT_MAX_BYTES + 1)

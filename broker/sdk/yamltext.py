@@ -5,6 +5,9 @@ twice is refused, and the size of what aliases unfold to is bounded before anyth
 Read ``parse`` first.
 """
 
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from broker.sdk.errors import IntentError
@@ -16,7 +19,39 @@ NODES_MAX = 20_000
 DEPTH_MAX = 32
 
 
-def parse(data: bytes, source: str) -> Tree:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Document:
+    """What a text holds, and on which line each of its values begins, by the value's path."""
+
+    source: str
+    tree: Tree
+    lines: Mapping[str, int]
+
+    @contextmanager
+    def naming_lines(self, prefix: str = "") -> Iterator[None]:
+        """Add the file and the line to an IntentError that a block raises about one of its fields.
+
+        ``prefix`` is what such a field's path begins with and the document's own paths do not.
+        """
+        try:
+            yield
+        except IntentError as error:
+            line = self._line(error.field.removeprefix(prefix))
+            if line is None or len(error.violations) != 1:
+                raise
+            said = error.violations[0].message
+            raise IntentError(error.field, f"{said} ({self.source}, line {line})") from error
+
+    def _line(self, path: str) -> int | None:
+        """Return the line of a path, or of the nearest that holds it and was written down."""
+        while path:
+            if path in self.lines:
+                return self.lines[path]
+            path = path[: max(path.rfind("."), path.rfind("["), 0)]
+        return None
+
+
+def parse(data: bytes, source: str) -> Document:
     """Return the one document of a text; "" for an empty one. Raises IntentError with the line."""
     if len(data) > TEXT_MAX_BYTES:
         raise IntentError(source, f"has {len(data)} bytes; the most is {TEXT_MAX_BYTES}")
@@ -35,7 +70,9 @@ def parse(data: bytes, source: str) -> Tree:
         raise IntentError(source, f"is not YAML: {error}") from error
     except RecursionError as error:
         raise IntentError(source, f"is deeper than {DEPTH_MAX} levels") from error
-    return "" if root is None else _Unfolding(source).tree(root, 0)
+    unfolding = _Unfolding(source)
+    tree = "" if root is None else unfolding.tree(root, "", 0)
+    return Document(source=source, tree=tree, lines=unfolding.lines)
 
 
 class _Unfolding:
@@ -44,9 +81,12 @@ class _Unfolding:
     def __init__(self, source: str) -> None:
         self._source = source
         self._count = 0
+        self.lines: dict[str, int] = {}
 
-    def tree(self, node: Any, depth: int) -> Tree:
+    def tree(self, node: Any, path: str, depth: int) -> Tree:
         self._count += 1
+        # Where an alias is used its text is elsewhere, and that is the line to change.
+        self.lines[path] = node.start_mark.line + 1
         if self._count > NODES_MAX:
             raise IntentError(self._source, f"holds more than {NODES_MAX} values")
         if depth > DEPTH_MAX:
@@ -55,11 +95,13 @@ class _Unfolding:
             case "scalar":
                 return _text(node)
             case "sequence":
-                return [self.tree(one, depth + 1) for one in node.value]
+                return [
+                    self.tree(one, f"{path}[{i}]", depth + 1) for i, one in enumerate(node.value)
+                ]
             case _:
-                return self._map(node, depth)
+                return self._map(node, path, depth)
 
-    def _map(self, node: Any, depth: int) -> dict[str, Tree]:
+    def _map(self, node: Any, path: str, depth: int) -> dict[str, Tree]:
         found: dict[str, Tree] = {}
         for key, value in node.value:
             line = key.start_mark.line + 1
@@ -67,7 +109,9 @@ class _Unfolding:
                 raise IntentError(self._source, f"line {line}: a key must be a text")
             if key.value in found:
                 raise IntentError(self._source, f"line {line}: {key.value[:60]!r} is there twice")
-            found[key.value] = self.tree(value, depth + 1)
+            at = f"{path}.{key.value}" if path else key.value
+            found[key.value] = self.tree(value, at, depth + 1)
+            self.lines[at] = line
         return found
 
 

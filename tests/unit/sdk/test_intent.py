@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import string
 
@@ -234,3 +235,33 @@ def test_a_policy_reads_as_it_is_written() -> None:
 def test_a_file_that_is_not_there_is_said_so() -> None:
     with pytest.raises(IntentError, match=r"nowhere\.yaml: cannot be read: No such file"):
         load_intent("nowhere.yaml")
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (WHOLE.replace("1h30m", "soon"), "terms.max_wait: 'soon' is not a duration"),
+        (WHOLE.replace("us-east4", "{a: b}"), "terms.regions: must be a list"),
+        (WHOLE.replace("nodes: 4", "nodes: four"), "workload.hardware[1].nodes: 'four'"),
+        (WHOLE.replace("memory_bytes", "memory"), "workload.resources.memory: is not known"),
+        (WHOLE.replace("spot", "spit"), "terms.capacity_types[0]: "),
+        (WHOLE.replace("{user_restarts: 0}", "3"), "terms.limits: must be a map"),
+        (WHOLE.replace("${LR}", "${LA}"), "workload.command: the variable LA is not set"),
+        (WHOLE.replace("$500", "&a [b]\n  other: *a"), "terms.budget: must be a single value"),
+    ],
+)
+def test_what_is_wrong_is_told_with_its_line(text: str, said: str) -> None:
+    found = refused(text, LR="0.1")
+    assert found.startswith(said)
+    changed = [
+        at
+        for at, (old, new) in enumerate(zip(WHOLE.split("\n"), text.split("\n"), strict=False), 1)
+        if old != new
+    ]
+    assert found.endswith(f" (i.yaml, line {changed[0]})")
+    assert found.count("(i.yaml, line ") == 1
+
+
+def test_an_intent_comes_by_standard_input_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(WHOLE.encode())))
+    assert load_intent("-", {"LR": "0.1"}).run_id == "digits"
