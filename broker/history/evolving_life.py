@@ -16,7 +16,7 @@ from broker.history.events import (
     WaitExplained,
     Warned,
 )
-from broker.history.moves import move_run
+from broker.history.moves import begin_run, move_run
 from broker.model.checkpoint import Checkpoint
 from broker.model.moment import Moment
 from broker.model.reasons import FailureClass, Reason
@@ -47,7 +47,7 @@ def begin(event: Submitted, at: Moment) -> Run:
     if event.fork_checkpoint is not None:
         # To the fork its seed is sealed: its parent's log says so.
         seed = (replace(event.fork_checkpoint, is_sealed=True),)
-    submitted = Run(
+    return Run(
         name=event.name,
         uid=event.uid,
         intent=event.intent,
@@ -56,7 +56,7 @@ def begin(event: Submitted, at: Moment) -> Run:
         created=at,
         updated=at,
         stream_version=1,
-        state=RunState.SUBMITTED,
+        state=begin_run(event.name),
         why=Why(
             reason=Reason.CHECKING_INTENT,
             message="Checking what takes the network: image, bundle, inputs",
@@ -69,7 +69,6 @@ def begin(event: Submitted, at: Moment) -> Run:
         wait_began_s=at.elapsed_s,
         forked_from=event.forked_from,
     )
-    return replace(submitted, state=move_run(submitted, RunState.VALIDATING))
 
 
 def evolve_life(run: Run, event: LifeEvent, at: Moment) -> Run:

@@ -12,6 +12,13 @@ from broker.model.states import (
 )
 
 
+def begin_run(name: str) -> RunState:
+    """Return the state in which a run begins: SUBMITTED is left in the instant that it is in."""
+    if RunState.VALIDATING not in RUN_MOVES[RunState.SUBMITTED]:
+        raise IllegalMoveError(f"{name}: nothing is validated")
+    return RunState.VALIDATING
+
+
 def move_run(run: Run, to: RunState) -> RunState:
     """Return ``to``; raise IllegalMoveError unless the table lists the move."""
     if to not in RUN_MOVES[run.state]:

@@ -162,8 +162,10 @@ class Committer:
         ]
 
     def _draft(self, orders: Sequence[Order]) -> Draft:
-        # One question for the whole batch; most names are live, or not there at all.
-        names = {o.stream for o in orders if is_run_stream(o.stream)} - self._picture.live.keys()
+        # One question for the whole batch; most names are live, or not there at all. Asked name by
+        # name: a difference of sets would walk through every live run.
+        live = self._picture.live
+        names = {o.stream for o in orders if is_run_stream(o.stream) and o.stream not in live}
         settled = views.read_snapshots(self._database, names)
         return Draft(
             self._picture, load=settled.get, now=self._now(), known_regions=self._known_regions
