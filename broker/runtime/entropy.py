@@ -11,9 +11,7 @@ _ALPHABET = _LETTERS + "0123456789"
 RUN_UID_LENGTH = 20  # 103 bits: never drawn twice, also not by a restored broker
 PLACEMENT_LENGTH = 12  # 62 bits within one run's handful of placements
 NONCE_LENGTH = 16  # 64 bits within one run's epochs, hexadecimal as the start protocol wants it
-_PAIRS = tuple(
-    first + second for second in _ALPHABET for first in _ALPHABET
-)  # halves the divisions
+_PAIRS = tuple(first + second for second in _ALPHABET for first in _ALPHABET)
 
 _POOL_BYTES = 4096
 
