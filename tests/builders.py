@@ -33,6 +33,7 @@ from broker.history.events import Recorded, RunEvent
 from broker.history.evolve import evolve
 from broker.history.invariants import violations
 from broker.model.actor import Actor, ActorKind
+from broker.model.bill import NodesFrom
 from broker.model.capacity import FlavorKey
 from broker.model.checkpoint import Checkpoint, CheckpointRef, EpochId
 from broker.model.intent import CapacityType, HardwareOption, Intent, Terms, Workload
@@ -250,6 +251,12 @@ class Story:
         )
         return self.do(replace(report, **changes))
 
+    def provisioned(self, here: int | None, region: str = "alpha", **changes: Any) -> Story:
+        """Report that so many machines of the region's last placement are there."""
+        arrival = Arrival(nodes_here=here, nodes_wanted=GANG.nodes)
+        state, reason = PlacementState.PROVISIONING, Reason.NODES_COMING
+        return self.reported(region, state, reason, arrival=arrival, **changes)
+
     def at_gate(self, region: str = "alpha") -> Story:
         """Bring the gang of the region's last placement to its gate, whole."""
         return self.reported(region, PlacementState.AT_GATE, Reason.AT_GATE)
@@ -260,10 +267,10 @@ class Story:
         nonce = f"nonce{self._serial:0>7}"
         return self.do(GrantPlacement(placement=self.placement(region).id, nonce=nonce))
 
-    def started(self, ranks: int = GANG.nodes) -> Story:
+    def started(self, ranks: int = GANG.nodes, nodes: tuple[NodesFrom, ...] = ()) -> Story:
         """Find the open epoch's owner record STARTED."""
         nonces = tuple(f"{self.epoch.id.nonce}-{rank}" for rank in range(ranks))
-        return self.do(RecordStart(epoch=self.epoch.id, nonces=nonces))
+        return self.do(RecordStart(epoch=self.epoch.id, nonces=nonces, nodes=nodes))
 
     def running(self) -> Story:
         """Hear every rank of the open epoch."""
@@ -301,6 +308,7 @@ class Story:
         rule: CloseRule = CloseRule.SEEN_ENDED,
         cause: Reason | None = None,
         found: tuple[RecordCheckpoint, ...] = (),
+        nodes: tuple[NodesFrom, ...] = (),
     ) -> Story:
         """Close the open epoch; no exit code is both ranks' exit with 0."""
         codes = exit_codes or (0,) * len(self.epoch.nonces)
@@ -314,6 +322,7 @@ class Story:
                 found=found,
                 cause=cause,
                 message="" if cause is None else f"closed for {cause}",
+                nodes=nodes,
             )
         )
 
@@ -325,7 +334,12 @@ class Story:
         """Order the open epoch to stop."""
         return self.do(StopEpoch(reason=reason, message=f"stop for {reason}"))
 
-    def gone(self, region: str, end: PlacementEnd = PlacementEnd.WITHDRAWN) -> Story:
+    def gone(
+        self,
+        region: str = "alpha",
+        end: PlacementEnd = PlacementEnd.WITHDRAWN,
+        nodes: tuple[NodesFrom, ...] = (),
+    ) -> Story:
         """See the region's last placement gone."""
         return self.do(
             EndPlacement(
@@ -333,5 +347,6 @@ class Story:
                 end=end,
                 reason=Reason.OTHER_LEG_STARTED,
                 message="seen gone",
+                nodes=nodes,
             )
         )

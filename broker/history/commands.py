@@ -6,35 +6,60 @@ The rule: a command holds only what its sender knows; everything that follows fr
 
 from dataclasses import dataclass
 
+from broker.history.checkpoint_commands import (
+    MarkCheckpoint,
+    RecordCheckpoint,
+    RecordCopy,
+    RecordLostCopy,
+    RecordPruned,
+)
 from broker.history.regional_commands import (
+    AcceptStore,
     BeginIncarnation,
     BrokerCommand,
     CarrySpend,
+    ClaimStore,
     CordonRegion,
+    DoubtStore,
     DrainRegion,
+    RecordOrphan,
+    RecordOrphanGone,
     RecordSurvey,
     RegionCommand,
+    RemoveOrphan,
     SetCaps,
     SetPolicy,
     TeamCommand,
     UncordonRegion,
     WaiveRegion,
 )
+from broker.model.bill import NodesFrom
 from broker.model.checkpoint import Checkpoint, CheckpointRef, EpochId
 from broker.model.intent import Intent, Terms
 from broker.model.reasons import Reason
 from broker.model.run import Arrival, CloseRule, Purpose, RankEnd, Site
 from broker.model.states import PlacementEnd, PlacementState
 
-# What the small streams take is offered here too: one import serves who sends any command.
+# All commands are offered here: one import serves who sends any.
 __all__ = [
+    "AcceptStore",
     "BeginIncarnation",
     "BrokerCommand",
     "CarrySpend",
+    "ClaimStore",
     "CordonRegion",
+    "DoubtStore",
     "DrainRegion",
+    "MarkCheckpoint",
+    "RecordCheckpoint",
+    "RecordCopy",
+    "RecordLostCopy",
+    "RecordOrphan",
+    "RecordOrphanGone",
+    "RecordPruned",
     "RecordSurvey",
     "RegionCommand",
+    "RemoveOrphan",
     "SetCaps",
     "SetPolicy",
     "TeamCommand",
@@ -149,7 +174,8 @@ class MarkPrepared:
 class ReportPlacement:
     """What the cluster says of a placement.
 
-    ``next_action`` is what follows when it says just that for ``patience_s`` seconds.
+    ``next_action`` is what follows when it says just that for ``patience_s`` seconds. ``nodes`` is
+    how its machines came and went, oldest first, empty when the cluster does not tell the times.
     """
 
     placement: str
@@ -160,6 +186,7 @@ class ReportPlacement:
     cluster_uid: str
     next_action: str = ""
     patience_s: float | None = None
+    nodes: tuple[NodesFrom, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -183,12 +210,13 @@ class WithdrawPlacement:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EndPlacement:
-    """A placement without an open epoch is over and seen gone."""
+    """A placement without an open epoch is over and seen gone; ``nodes`` as in ReportPlacement."""
 
     placement: str
     end: PlacementEnd
     reason: Reason
     message: str
+    nodes: tuple[NodesFrom, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -201,11 +229,15 @@ class GrantPlacement:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordStart:
-    """The owner record says STARTED. ``report_within_s``: how long its ranks have to report."""
+    """The owner record says STARTED. ``report_within_s``: how long its ranks have to report.
+
+    ``nodes`` is as in ReportPlacement.
+    """
 
     epoch: EpochId
     nonces: tuple[str, ...]
     report_within_s: float | None = None
+    nodes: tuple[NodesFrom, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -223,50 +255,6 @@ class RecordProgress:
     step: int
     loss: float | None
     is_last: bool = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RecordCheckpoint:
-    """A complete checkpoint of the open epoch was found and described."""
-
-    ref: CheckpointRef
-    size_bytes: int
-    region: str
-    written_wall_s: float
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RecordCopy:
-    """A verified copy was made."""
-
-    ref: CheckpointRef
-    region: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RecordLostCopy:
-    """A copy is gone or damaged."""
-
-    ref: CheckpointRef
-    region: str
-    message: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MarkCheckpoint:
-    """Mark the checkpoint of a step bad, pinned or labelled; None leaves a mark."""
-
-    step: int
-    is_bad: bool | None = None
-    is_pinned: bool | None = None
-    label: str | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RecordPruned:
-    """Retention removed a checkpoint everywhere."""
-
-    ref: CheckpointRef
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -312,7 +300,7 @@ class CloseEpoch:
 
     ``found`` is what a scan of the epoch's store found complete, empty when it cannot be read.
     ``cause`` explains an end that is not the command's own (NODE_PREEMPTED, EVICTED, ...);
-    None when the exits speak for themselves.
+    None when the exits speak for themselves. ``nodes`` is as in ReportPlacement.
     """
 
     epoch: EpochId
@@ -321,6 +309,7 @@ class CloseEpoch:
     found: tuple[RecordCheckpoint, ...]
     cause: Reason | None
     message: str
+    nodes: tuple[NodesFrom, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -340,7 +329,7 @@ class WarnRun:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AdoptEpoch:
-    """Take over a STARTED epoch above the log (R1, R2)."""
+    """Take over a STARTED epoch above the log (R1, R2); ``nodes`` as in ReportPlacement."""
 
     epoch: EpochId
     placement: str
@@ -348,6 +337,7 @@ class AdoptEpoch:
     nonces: tuple[str, ...]
     resume_from: CheckpointRef | None
     seals: tuple[CheckpointRef, ...]
+    nodes: tuple[NodesFrom, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

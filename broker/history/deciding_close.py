@@ -8,7 +8,6 @@ Read ``decide_close``, then ``_verdict``.
 
 from dataclasses import dataclass
 
-from broker.history.billing import billed_gpu_seconds, placement_cost
 from broker.history.causes import loss_class, placement_end
 from broker.history.commands import CloseEpoch
 from broker.history.context import Context
@@ -26,6 +25,7 @@ from broker.history.events import (
 from broker.history.exits import by_exits, was_told
 from broker.history.lineage import has_anchor
 from broker.history.refusals import Code, Refused
+from broker.model.billing import final_bill
 from broker.model.checkpoint import STEP_MAX, CheckpointRef
 from broker.model.reasons import FailureClass, Reason
 from broker.model.run import CloseRule, Epoch, Run, Why
@@ -195,14 +195,15 @@ def _leave_place(
     """End the placement when its gang was seen gone; else order what is left to be removed."""
     placement = run.placements[epoch.placement]
     if command.rule in (CloseRule.SEEN_ENDED, CloseRule.FENCE_HEARD):
+        bill, gone_s = final_bill(placement, command.nodes, context.now)
         ended = PlacementEnded(
             placement=placement.id,
             end=PlacementEnd.SUCCEEDED if verdict.is_done else placement_end(verdict.reason),
             reason=verdict.reason,
             message=verdict.message,
             failure=verdict.failure,
-            gpu_seconds=billed_gpu_seconds(placement, context.now),
-            cost=placement_cost(placement, context.now),
+            bill=bill,
+            gone_s=gone_s,
         )
         return (ended,)
     order = WithdrawalOrdered(

@@ -110,6 +110,7 @@ def _start(run: Run, command: RecordStart, context: Context) -> tuple[RunEvent, 
         epoch=epoch.id,
         nonces=command.nonces,
         report_by_s=None if within_s is None else context.now.elapsed_s + within_s,
+        nodes=command.nodes,
     )
     events: tuple[RunEvent, ...] = (started,)
     if run.placements[epoch.placement].state is PlacementState.PREPARING:

@@ -4,7 +4,7 @@ The rule: a grant is never changed (B5), so all that could forbid it is checked 
 transaction that spends the team's GPUs and the run's money.
 """
 
-from broker.history.billing import live_cost
+from broker.model.billing import live_cost
 from broker.history.commands import GrantPlacement
 from broker.history.context import Context
 from broker.history.deciding_life import withdraw_waiting

@@ -2,7 +2,7 @@
 
 from typing import assert_never
 
-from broker.history.billing import live_cost
+from broker.model.billing import live_cost
 from broker.history.commands import (
     AcceptRun,
     AmendTerms,

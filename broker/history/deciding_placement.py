@@ -2,7 +2,6 @@
 
 from typing import assert_never
 
-from broker.history.billing import billed_gpu_seconds, placement_cost
 from broker.history.causes import loss_class
 from broker.history.commands import (
     AddPlacement,
@@ -26,11 +25,12 @@ from broker.history.events import (
     WithdrawalOrdered,
 )
 from broker.history.refusals import Code, Refused
+from broker.model.billing import final_bill
 from broker.model.intent import CapacityType
 from broker.model.policy import TeamStanding
-from broker.model.reasons import FailureClass, Reason
+from broker.model.reasons import Reason
 from broker.model.run import Placement, Purpose, Run, Site
-from broker.model.states import PlacementEnd, PlacementState, RunState
+from broker.model.states import PlacementState, RunState
 
 PlacementCommand = (
     ReportPlacement
@@ -68,27 +68,6 @@ def decide_placement(run: Run, command: PlacementCommand, context: Context) -> t
             return decide_grant(run, placement, command, context)
         case _:
             assert_never(command)
-
-
-def placement_ended(
-    placement: Placement,
-    context: Context,
-    *,
-    end: PlacementEnd,
-    reason: Reason,
-    message: str,
-    failure: FailureClass | None,
-) -> PlacementEnded:
-    """Return the event that ends a placement now, with its bill."""
-    return PlacementEnded(
-        placement=placement.id,
-        end=end,
-        reason=reason,
-        message=message,
-        failure=failure,
-        gpu_seconds=billed_gpu_seconds(placement, context.now),
-        cost=placement_cost(placement, context.now),
-    )
 
 
 def _add(run: Run, command: AddPlacement, context: Context) -> tuple[RunEvent, ...]:
@@ -191,6 +170,7 @@ def _report(run: Run, placement: Placement, command: ReportPlacement) -> tuple[R
         cluster_uid=command.cluster_uid or placement.cluster_uid,
         next_action=command.next_action,
         patience_s=command.patience_s,
+        nodes=command.nodes,
     )
     if not _is_known(placement, seen):
         events.append(seen)
@@ -276,12 +256,14 @@ def _end(
         # It may hold a start that came after the backup, which is adopted first (R1).
         message = f"{region} has not been seen whole since the log was restored"
         raise Refused(Reason.NOT_SEEN_SINCE_RESTORE, message)
-    ended = placement_ended(
-        placement,
-        context,
+    bill, gone_s = final_bill(placement, command.nodes, context.now)
+    ended = PlacementEnded(
+        placement=placement.id,
         end=command.end,
         reason=command.reason,
         message=command.message,
         failure=loss_class(command.reason),
+        bill=bill,
+        gone_s=gone_s,
     )
     return (ended,)

@@ -56,6 +56,7 @@ def _adopt(run: Run, command: AdoptEpoch) -> tuple[RunEvent, ...]:
         nonces=command.nonces,
         resume_from=command.resume_from,
         seals=seals,
+        nodes=command.nodes,
     )
     events = [*_make_way(run, command), *_catch_up(run, command), adopted]
     message = "Another leg was found running after a restore"

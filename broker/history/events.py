@@ -5,16 +5,31 @@ ever; a field is added with a default and never changes meaning. ``Recorded`` is
 """
 
 from dataclasses import dataclass
-from decimal import Decimal
 
+from broker.history.checkpoint_events import (
+    CheckpointCompleted,
+    CheckpointCopied,
+    CheckpointLost,
+    CheckpointMarked,
+    CheckpointPruned,
+)
 from broker.history.regional_events import BrokerEvent, RegionEvent, TeamEvent
 from broker.model.actor import Actor
+from broker.model.bill import Bill, NodesFrom
 from broker.model.checkpoint import Checkpoint, CheckpointRef, EpochId
 from broker.model.intent import Intent, Terms
 from broker.model.moment import Moment
 from broker.model.reasons import FailureClass, Reason
 from broker.model.run import Arrival, CloseRule, Purpose, RankEnd, Site
 from broker.model.states import PlacementEnd, PlacementState, RunState
+
+__all__ = [
+    "CheckpointCompleted",
+    "CheckpointCopied",
+    "CheckpointLost",
+    "CheckpointMarked",
+    "CheckpointPruned",
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,7 +105,8 @@ class PlacementPrepared:
 class PlacementSeen:
     """Its cluster reported where it stands. ``cluster_uid`` is the object that was seen.
 
-    ``next_action`` follows once it has stood so for ``patience_s`` seconds.
+    ``next_action`` follows once it has stood so for ``patience_s`` seconds. ``nodes`` is since
+    when it has how many machines, oldest first; empty: as the arrival counts them, from now on.
     """
 
     placement: str
@@ -101,6 +117,7 @@ class PlacementSeen:
     cluster_uid: str
     next_action: str = ""
     patience_s: float | None = None
+    nodes: tuple[NodesFrom, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,15 +141,19 @@ class WithdrawalOrdered:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlacementEnded:
-    """The placement is over and seen gone. ``cost`` is US dollars over its billed phases."""
+    """The placement is over and seen gone.
+
+    ``bill`` is what its machines were paid for. ``gone_s`` is since when the last of them is gone
+    as its cluster tells, None for since this event.
+    """
 
     placement: str
     end: PlacementEnd
     reason: Reason
     message: str
     failure: FailureClass | None
-    gpu_seconds: float
-    cost: Decimal
+    bill: Bill
+    gone_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -149,11 +170,13 @@ class EpochStarted:
     """The gang's ``owner`` says STARTED with these nonces, rank by rank.
 
     ``report_by_s`` is until when each of them must report that it runs (B6), broker seconds.
+    ``nodes`` is since when it has how many machines; empty: all of them, from now on.
     """
 
     epoch: EpochId
     nonces: tuple[str, ...]
     report_by_s: float | None = None
+    nodes: tuple[NodesFrom, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -170,50 +193,6 @@ class Progressed:
     epoch: EpochId
     step: int
     loss: float | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CheckpointCompleted:
-    """The open epoch completed a checkpoint in its own region's store."""
-
-    ref: CheckpointRef
-    size_bytes: int
-    region: str
-    written_wall_s: float
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CheckpointCopied:
-    """A verified copy stands in another region."""
-
-    ref: CheckpointRef
-    region: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CheckpointLost:
-    """A copy is not there, or no longer matches its manifest."""
-
-    ref: CheckpointRef
-    region: str
-    message: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CheckpointMarked:
-    """A user marked a checkpoint: bad, pinned, labelled. None leaves a mark as it is."""
-
-    ref: CheckpointRef
-    is_bad: bool | None = None
-    is_pinned: bool | None = None
-    label: str | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CheckpointPruned:
-    """Retention removed a checkpoint from every store."""
-
-    ref: CheckpointRef
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -322,7 +301,8 @@ class Warned:
 class EpochAdopted:
     """A restored broker found a STARTED epoch above its log and took it over as open (R1).
 
-    ``seals`` are those that its grant rests on; they come before the log's own (R2).
+    ``seals`` are those that its grant rests on; they come before the log's own (R2). ``nodes`` is
+    since when it has how many machines, gone ones too; empty: all of them, from now on.
     """
 
     epoch: EpochId
@@ -331,6 +311,7 @@ class EpochAdopted:
     nonces: tuple[str, ...]
     resume_from: CheckpointRef | None
     seals: tuple[CheckpointRef, ...]
+    nodes: tuple[NodesFrom, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

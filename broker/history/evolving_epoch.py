@@ -24,7 +24,9 @@ from broker.history.evolving_placement import enter, placement_of, put
 from broker.history.moves import move_epoch, move_run
 from broker.history.prospects import starting, stopping, training
 from broker.history.refusals import IllegalMoveError
+from broker.model.bill import Meter, NodesFrom
 from broker.model.checkpoint import EpochId
+from broker.model.metering import told, whole_since_s
 from broker.model.moment import Moment
 from broker.model.reasons import Reason
 from broker.model.replacing import replace
@@ -159,7 +161,12 @@ def _started(run: Run, epoch: Epoch, event: EpochStarted, at: Moment) -> Run:
     state = epoch.state if is_stopping else move_epoch(epoch, EpochState.STARTED)
     started = replace(epoch, state=state, nonces=event.nonces, started_s=at.elapsed_s)
     why = starting(epoch.region, event.report_by_s, at)
-    placement = enter(placement_of(run, epoch.placement), PlacementState.RUNNING, why, at)
+    known = placement_of(run, epoch.placement)
+    # A gang that came whole after its grant went through at once, however late that is seen; of
+    # one that stood whole before nobody says when, and it is taken to have stood until now.
+    whole_s = whole_since_s(known.site, event.nodes)
+    is_early = whole_s is not None and whole_s >= epoch.granted_s
+    placement = _passed(known, event.nodes, whole_s if is_early else None, why, at)
     return replace(
         run,
         placements=put(run, replace(placement, stuck=None)),
@@ -172,6 +179,26 @@ def _started(run: Run, epoch: Epoch, event: EpochStarted, at: Moment) -> Run:
         # A wish made after this grant is for the next start, and this one is being stopped for it.
         resume_wish=run.resume_wish if is_stopping else None,
     )
+
+
+def _passed(
+    placement: Placement,
+    nodes: tuple[NodesFrom, ...],
+    since_s: float | None,
+    why: Why,
+    at: Moment,
+) -> Placement:
+    """Return the placement past its gate, its machines as told, else whole from now on.
+
+    ``since_s`` is when it passed, None for now.
+    """
+    now_s = at.elapsed_s
+    nodes = nodes or (NodesFrom(at_s=now_s, nodes=placement.site.nodes),)
+    began_s = now_s if since_s is None else min(max(since_s, placement.entered_s), now_s)
+    before = tuple(one for one in nodes if one.at_s <= began_s)
+    stood = replace(placement, meter=told(placement, before, began_s))
+    running = enter(stood, PlacementState.RUNNING, why, began_s)
+    return replace(running, meter=told(running, nodes[len(before) :], now_s))
 
 
 def _progressed(run: Run, event: Progressed, at: Moment) -> Run:
@@ -256,7 +283,7 @@ def _adopted(run: Run, event: EpochAdopted, at: Moment) -> Run:
         )
     return replace(
         run,
-        placements=put(run, _adopted_placement(run, event, why, at)),
+        placements=put(run, replace(_adopted_placement(run, event, why, at), epoch=event.epoch)),
         state=move_run(run, RunState.STARTING),
         why=why,
         epochs=(*run.epochs, epoch),
@@ -272,16 +299,20 @@ def _adopted(run: Run, event: EpochAdopted, at: Moment) -> Run:
 def _adopted_placement(run: Run, event: EpochAdopted, why: Why, at: Moment) -> Placement:
     known = run.placements.get(event.placement)
     if known is None:
-        return Placement(
+        first_s = min((one.at_s for one in event.nodes), default=at.elapsed_s)
+        began_s = min(max(first_s, run.created.elapsed_s), at.elapsed_s)
+        known = Placement(
             id=event.placement,
             purpose=Purpose.REQUEUE,
             site=event.site,
-            state=PlacementState.RUNNING,
+            state=PlacementState.QUEUED,
             why=why,
-            added_s=at.elapsed_s,
-            entered_s=at.elapsed_s,
+            added_s=began_s,
+            entered_s=began_s,
+            meter=Meter(since_ms=round(began_s * 1000)),
             was_queued=True,
-            epoch=event.epoch,
         )
-    running = enter(known, PlacementState.RUNNING, why, at)
-    return replace(running, epoch=event.epoch, withdraw=None, stuck=None)
+    # When it passed its gate was in the part of the log that is lost; whole gangs wait little.
+    whole_s = whole_since_s(event.site, event.nodes)
+    running = _passed(known, event.nodes, whole_s, why, at)
+    return replace(running, withdraw=None, stuck=None)

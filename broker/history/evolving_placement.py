@@ -2,7 +2,6 @@
 
 from typing import assert_never
 
-from broker.history.billing import add_phases, spend_phase
 from broker.history.events import (
     PlacementAdded,
     PlacementEnded,
@@ -14,6 +13,9 @@ from broker.history.events import (
 from broker.history.moves import move_placement
 from broker.history.prospects import LOOK_AGAIN_S, leaving
 from broker.history.refusals import IllegalMoveError
+from broker.model.bill import NO_MACHINES, Meter, NodesFrom
+from broker.model.billing import spend_phase
+from broker.model.metering import arrived, booked, told
 from broker.model.moment import Moment
 from broker.model.reasons import Reason
 from broker.model.replacing import replace
@@ -47,7 +49,8 @@ def evolve_placement(run: Run, event: PlacementEvent, at: Moment) -> Run:
                 next_at_s=at.elapsed_s,
             )
             return replace(
-                run, placements=put(run, enter(placement, PlacementState.QUEUED, why, at))
+                run,
+                placements=put(run, enter(placement, PlacementState.QUEUED, why, at.elapsed_s)),
             )
         case PlacementStuck():
             stuck = Why(
@@ -80,14 +83,15 @@ def put(run: Run, placement: Placement) -> dict[str, Placement]:
     return {**run.placements, placement.id: placement}
 
 
-def enter(placement: Placement, state: PlacementState, why: Why, at: Moment) -> Placement:
-    """Return the placement in another state, the time in the former booked."""
+def enter(placement: Placement, state: PlacementState, why: Why, since_s: float) -> Placement:
+    """Return the placement in another state, the time in the former booked up to ``since_s``."""
     return replace(
         placement,
         state=move_placement(placement, state),
         why=why,
-        phases=spend_phase(placement, at.elapsed_s),
-        entered_s=at.elapsed_s,
+        phases=spend_phase(placement, since_s),
+        entered_s=max(placement.entered_s, since_s),
+        meter=booked(placement.meter, placement.state, since_s),
     )
 
 
@@ -109,6 +113,7 @@ def _added(run: Run, event: PlacementAdded, at: Moment) -> Run:
         why=why,
         added_s=at.elapsed_s,
         entered_s=at.elapsed_s,
+        meter=Meter(since_ms=round(at.elapsed_s * 1000)),
     )
     # The first leg is what the run now waits for; of several, the policy says which matters.
     is_first = run.state is RunState.QUEUED and not run.waiting_placements
@@ -126,11 +131,14 @@ def _seen(placement: Placement, event: PlacementSeen, at: Moment) -> Placement:
         next_action=event.next_action or "its cluster is asked how far it is",
         next_at_s=since_s + patience_s,
     )
+    here = arrived(placement, event.state, event.arrival)
+    nodes = event.nodes or (NodesFrom(at_s=at.elapsed_s, nodes=here),)
+    counted = replace(placement, meter=told(placement, nodes, at.elapsed_s))
     if event.state is placement.state:
-        seen = replace(placement, why=why)
+        seen = replace(counted, why=why)
     else:
         # It moved, so what it was stuck on is no longer so.
-        seen = replace(enter(placement, event.state, why, at), stuck=None)
+        seen = replace(enter(counted, event.state, why, at.elapsed_s), stuck=None)
     return replace(
         seen,
         arrival=event.arrival,
@@ -141,16 +149,13 @@ def _seen(placement: Placement, event: PlacementSeen, at: Moment) -> Placement:
 
 def _ended(run: Run, placement: Placement, event: PlacementEnded, at: Moment) -> Run:
     why = Why(reason=event.reason, message=event.message, since_s=at.elapsed_s)
+    gone_s = at.elapsed_s if event.gone_s is None else event.gone_s
     ended = replace(
-        enter(placement, PlacementState.ENDED, why, at),
+        enter(placement, PlacementState.ENDED, why, gone_s),
         stuck=None,
         end=event.end,
         failure=event.failure,
-        cost=event.cost,
+        meter=NO_MACHINES,
+        bill=event.bill,
     )
-    return replace(
-        run,
-        placements=put(run, ended),
-        spent=run.spent + event.cost,
-        gpu_seconds=add_phases(run.gpu_seconds, ended.phases, placement.site.gpus),
-    )
+    return replace(run, placements=put(run, ended), bill=run.bill + event.bill)

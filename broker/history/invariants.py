@@ -5,7 +5,6 @@ Between the events of one batch a run may be on its way (sealed, not yet requeue
 after the last of them.
 """
 
-import math
 from collections.abc import Iterator
 from itertools import pairwise
 
@@ -139,12 +138,18 @@ def _resumed_from(run: Run) -> Iterator[str]:
 
 
 def _money(run: Run) -> Iterator[str]:
-    costs = [run.spent, *(p.cost for p in run.placements.values())]
-    if not all(cost.is_finite() and cost >= 0 for cost in costs):
-        yield f"its costs are {costs}"
-    seconds = run.gpu_seconds
-    phases = (seconds.preparing, seconds.queued, seconds.provisioning, seconds.at_gate)
-    if not all(math.isfinite(s) and s >= 0 for s in (*phases, seconds.running)):
-        yield f"its GPU-seconds are {seconds}"
+    for bill in (run.bill, *(p.bill for p in run.placements.values())):
+        cost, time = bill.cost, bill.time
+        parts = (cost.provisioning, cost.at_gate, cost.running)
+        if not all(part.is_finite() and part >= 0 for part in parts):
+            yield f"its costs are {cost}"
+        if min(time.provisioning_ms, time.at_gate_ms, time.running_ms) < 0:
+            yield f"its accelerator time is {time}"
+    for placement in run.live_placements:
+        meter, paid = placement.meter, placement.meter.paid
+        if min(meter.since_ms, paid.provisioning_ms, paid.at_gate_ms, paid.running_ms) < 0:
+            yield f"placement {placement.id} has the meter {meter}"
+        if not 0 <= meter.nodes <= placement.site.nodes:
+            yield f"placement {placement.id} has {meter.nodes} of {placement.site.nodes} machines"
     if min(run.user_failures, run.infrastructure_losses) < 0:
         yield "a count of failures is negative"

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from enum import StrEnum
 
+from broker.model.bill import NO_MACHINES, NOTHING_PAID, Bill, Meter
 from broker.model.capacity import FlavorKey
 from broker.model.checkpoint import Checkpoint, CheckpointRef, EpochId
 from broker.model.intent import CapacityType, HardwareOption, Intent, Terms
@@ -79,7 +80,7 @@ class Arrival:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PhaseSeconds:
-    """Broker seconds spent in each state of a placement; GPUs bill from PROVISIONING on."""
+    """Broker seconds spent in each state of a placement, whatever machines it had there."""
 
     preparing: float = 0.0
     queued: float = 0.0
@@ -93,7 +94,8 @@ class Placement:
     """One attempt to start the run at one site.
 
     ``withdraw`` is set once its removal is ordered; ``end`` once it is over and seen gone.
-    ``cluster_uid`` names the very object in the cluster, empty until seen.
+    ``cluster_uid`` names the very object in the cluster, empty until seen. ``meter`` counts its
+    machines while it is live, ``bill`` is what they came to once it has ended.
     """
 
     id: str
@@ -105,6 +107,7 @@ class Placement:
     entered_s: float
     phases: PhaseSeconds = PhaseSeconds()
     arrival: Arrival = Arrival()
+    meter: Meter = NO_MACHINES
     cluster_uid: str = ""
     was_queued: bool = False
     stuck: Why | None = None
@@ -112,7 +115,12 @@ class Placement:
     end: PlacementEnd | None = None
     failure: FailureClass | None = None
     epoch: EpochId | None = None
-    cost: Decimal = Decimal(0)
+    bill: Bill = NOTHING_PAID
+
+    @property
+    def cost(self) -> Decimal:
+        """US dollars that it cost, 0 while it is live: ``model.billing`` tells of those."""
+        return self.bill.cost.total
 
     @property
     def is_live(self) -> bool:
@@ -227,9 +235,8 @@ class Run:
 
     ``wait_began_s`` is when the present wait began (None while it runs or has ended);
     ``climbed`` says that max wait's ladder is at its last rung. ``next_epoch`` is the number the
-    next grant takes. ``gpu_seconds`` and ``spent`` count ended placements only; ``gpu_seconds``
-    are accelerator seconds. ``warnings`` are the last loud failures, oldest first. ``request_id``
-    and ``body_digest`` are those of the submit.
+    next grant takes. ``bill`` is the sum over ended placements only. ``warnings`` are the last
+    loud failures, oldest first. ``request_id`` and ``body_digest`` are those of the submit.
     """
 
     name: str
@@ -255,12 +262,16 @@ class Run:
     ending: Ending | None = None
     resume_wish: ResumeWish | None = None
     next_epoch: int = 1
-    spent: Decimal = Decimal(0)
-    gpu_seconds: PhaseSeconds = PhaseSeconds()
+    bill: Bill = NOTHING_PAID
     ended: Moment | None = None
     forked_from: str = ""
     body_digest: str = ""
     warnings: tuple[Why, ...] = ()
+
+    @property
+    def spent(self) -> Decimal:
+        """US dollars that its ended placements cost."""
+        return self.bill.cost.total
 
     @property
     def terms(self) -> Terms:

@@ -9,11 +9,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import Decimal
 
+from broker.model.billing import live_cost
 from broker.model.capacity import ClusterFacts, FlavorFacts, Refusal
 from broker.model.intent import CapacityType, HardwareOption
 from broker.model.moment import Moment
 from broker.model.reasons import Reason
-from broker.model.run import Run
+from broker.model.run import Placement, Run
 from broker.model.states import PlacementEnd
 from broker.placement.content import content_s
 from broker.placement.fit import Answer, misfit
@@ -78,7 +79,7 @@ def remaining_work_s(run: Run) -> float | None:
     expected_s = run.terms.expected_duration_s
     if expected_s is None:
         return None
-    done_s = run.gpu_seconds.running / max(1, run.intent.workload.hardware[0].gpus)
+    done_s = run.bill.time.running_ms / 1000.0 / max(1, run.intent.workload.hardware[0].gpus)
     return max(0.1 * expected_s, expected_s - done_s)
 
 
@@ -118,6 +119,8 @@ def _reach(ask: Question) -> Answer:
     cluster, key = ask.cluster, ask.flavor.key
     if not cluster.is_reachable:
         return Reason.CLUSTER_UNREACHABLE, f"{key.cluster} does not answer"
+    if cluster.doubt is not None:
+        return cluster.doubt
     if not cluster.is_store_reachable:
         return Reason.STORE_UNREACHABLE, f"the store of {ask.flavor.region} does not answer"
     if key.queue in cluster.stopped_queues:
@@ -133,7 +136,7 @@ def _budget(ask: Question) -> Answer:
     work_s = remaining_work_s(ask.run)
     if budget is None or price is None:
         return None
-    left = budget - ask.run.spent
+    left = budget - live_cost(ask.run, ask.now)
     hours = Decimal((work_s or 0.0) / ask.option.relative_speed / 3600.0)
     need = price * ask.option.gpus * hours
     if left <= 0 or need > left:
@@ -166,31 +169,76 @@ def _time(ask: Question) -> Answer:
 
 
 def _own_past(ask: Question) -> Answer:
-    key, now = ask.flavor.key, ask.now
-    for leg in reversed(ask.run.placements.values()):
-        if leg.site.key != key or leg.site.hardware_index != ask.option_index:
-            continue
-        if leg.is_live:
-            return Reason.ALREADY_WAITING_HERE, "the run has a leg there already"
-        pause_s = max(60.0, ask.view.outlook(ask.flavor, now.elapsed_s).look_again_s)
-        since_s = now.since(leg.entered_s)
-        was_stuck = leg.withdraw is not None and leg.withdraw.reason in STUCK_CAUSES
-        # A cluster that refused it, or whose gate it left, would do so again at once.
-        failed = leg.end is PlacementEnd.FAILED and leg.phases.running == 0.0
-        if since_s < pause_s and (was_stuck or failed or leg.end in _NO_STARTS):
-            return (
-                Reason.RECENTLY_FAILED_HERE,
-                (
-                    f"its last try there was given up {duration(since_s)} ago; "
-                    f"it may try again in {duration(pause_s - since_s)}"
-                ),
-            )
+    leg = _last_leg(ask)
+    if leg is None:
         return None
+    if leg.is_live:
+        return Reason.ALREADY_WAITING_HERE, "the run has a leg there already"
+    if not _is_failure(leg):
+        return None
+    age_s, pause_s = ask.now.since(leg.entered_s), PAUSE_MIN_S
+    if failed_for_s(ask) is not None:
+        outlook = ask.view.outlook(ask.flavor, ask.now.elapsed_s, ask.option.gpus)
+        pause_s = max(pause_s, outlook.look_again_s)
+    if age_s >= pause_s:
+        return None
+    return (
+        Reason.RECENTLY_FAILED_HERE,
+        (
+            f"its last try there was given up {duration(age_s)} ago; "
+            f"it may try again in {duration(pause_s - age_s)}"
+        ),
+    )
+
+
+def failed_for_s(ask: Question) -> float | None:
+    """Return how long ago the place gave this run no nodes, None when that says nothing now.
+
+    It says nothing once as many nodes are seen free, or came to others that asked later, or once
+    the news has faded to half its weight.
+    """
+    leg = _last_leg(ask)
+    if leg is None or leg.is_live or _cause(leg) not in _NO_NODES:
+        return None
+    age_s, flavor = ask.now.since(leg.entered_s), ask.flavor
+    if age_s >= ask.standing.policy.patience.stockout_half_life_s:
+        return None
+    if flavor.nodes_free is not None and flavor.nodes_free >= ask.option.nodes:
+        return None
+    if ask.view.has_come_since(flavor, leg.entered_s, ask.option.gpus):
+        return None
+    return age_s
+
+
+def _last_leg(ask: Question) -> Placement | None:
+    key, index = ask.flavor.key, ask.option_index
+    for leg in reversed(ask.run.placements.values()):
+        if leg.site.key == key and leg.site.hardware_index == index:
+            return leg
     return None
 
 
-# A leg that ended so did not come to train there: the same again at once would end the same.
+def _is_failure(leg: Placement) -> bool:
+    """Return whether a leg came to no start there: the same again at once would end the same."""
+    # A cluster that refused it, or whose gate it left, would do so again at once.
+    failed = leg.end is PlacementEnd.FAILED and leg.phases.running == 0.0
+    return failed or leg.end in _NO_STARTS or _cause(leg) is not None
+
+
+def _cause(leg: Placement) -> Reason | None:
+    """Return the cause of the wait in which a leg was left, None when it was left for no such."""
+    if leg.withdraw is not None and leg.withdraw.reason in STUCK_CAUSES:
+        return leg.withdraw.reason
+    # Judged stuck, and then beaten by a leg elsewhere.
+    is_without_start = leg.phases.running == 0.0 and leg.phases.at_gate == 0.0
+    return leg.stuck.reason if leg.stuck is not None and is_without_start else None
+
+
+PAUSE_MIN_S = 60.0  # between two tries of one run at one place, whatever was heard
 _NO_STARTS = frozenset({PlacementEnd.LOST, PlacementEnd.REVOKED})
+_NO_NODES = frozenset(
+    {Reason.STOCKOUT, Reason.PARTIAL_ARRIVAL, Reason.NODES_DO_NOT_COME, Reason.FLEX_SILENT}
+)
 
 
 _CHECKS: tuple[Callable[[Question], Answer], ...] = (

@@ -7,8 +7,8 @@ whole at its gate: it starts in the next moment.
 
 from decimal import Decimal
 
-from broker.history.billing import live_cost, live_gpu_seconds
 from broker.history.commands import FailRun, RunCommand, WarnRun
+from broker.model.billing import hourly, live_cost, run_bill
 from broker.model.intent import AfterMaxWait
 from broker.model.moment import Moment
 from broker.model.reasons import Reason
@@ -51,12 +51,12 @@ def limits_at_s(view: View, run: Run, now: Moment) -> list[float]:
         times.append(gives_up_s(view, run, now))
     if run.terms.deadline_wall_s is not None:
         times.append(now.elapsed_s + run.terms.deadline_wall_s - now.wall_s)
-    hourly = _hourly(run)
-    if run.terms.budget is not None and hourly > 0:
+    rate = hourly(run)
+    if run.terms.budget is not None and rate > 0:
         left = run.terms.budget - live_cost(run, now)
         shares = (left, left - (1 - WARN_BUDGET_AT) * run.terms.budget)
         grace = grace_s(view, run)
-        times += [now.elapsed_s + float(some / hourly) * 3600.0 - grace for some in shares]
+        times += [now.elapsed_s + float(some / rate) * 3600.0 - grace for some in shares]
     return times
 
 
@@ -101,7 +101,7 @@ def _budget(view: View, run: Run, now: Moment) -> tuple[RunCommand, ...]:
         return ()
     grace = grace_s(view, run)
     # The time to save is paid from the budget too.
-    saving = _hourly(run) * Decimal(grace) / 3600
+    saving = hourly(run) * Decimal(grace) / 3600
     if live_cost(run, now) + saving < budget:
         return ()
     message = f"its budget of {money(budget)} is spent"
@@ -136,7 +136,7 @@ def _warn_expected(run: Run, now: Moment) -> tuple[RunCommand, ...]:
     expected_s = run.terms.expected_duration_s
     if expected_s is None or run.open_epoch is None:
         return ()
-    trained_s = live_gpu_seconds(run, now).running / run.intent.workload.hardware[0].gpus
+    trained_s = run_bill(run, now).time.running_ms / 1000.0 / run.intent.workload.hardware[0].gpus
     if trained_s < expected_s:
         return ()
     message = f"it has trained for the {duration(expected_s)} that were expected, and goes on"
@@ -159,16 +159,3 @@ def _once(run: Run, reason: Reason, message: str, since_s: float) -> tuple[RunCo
     if any(said.reason is reason and said.since_s >= since_s for said in run.warnings):
         return ()
     return (WarnRun(reason=reason, message=message),)
-
-
-def _hourly(run: Run) -> Decimal:
-    """Return US dollars an hour of what the run holds now."""
-    billed = (PlacementState.PROVISIONING, PlacementState.AT_GATE, PlacementState.RUNNING)
-    return sum(
-        (
-            leg.site.price_per_gpu_hour * leg.site.gpus
-            for leg in run.live_placements
-            if leg.state in billed
-        ),
-        Decimal(0),
-    )

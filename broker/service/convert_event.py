@@ -6,10 +6,10 @@ neither table is an omission, which a test finds. Read ``event_message`` first.
 
 from collections.abc import Callable, Mapping
 from dataclasses import fields as dataclass_fields
-from decimal import Decimal
 from typing import Any, get_args
 
 from broker.history import events as e
+from broker.model.bill import Bill
 from broker.model.checkpoint import CheckpointRef, EpochId
 from broker.model.names import placement_name
 from broker.model.run import Site
@@ -51,10 +51,10 @@ _Tell = Callable[[event_pb2.Event, Any, e.Recorded], None]
 UNTOLD = frozenset(
     {
         "body_digest", "by", "cluster_uid", "evidence", "field",
-        "fork_checkpoint", "forked_from", "from_start", "generation", "gpu_seconds", "grace_s",
+        "fork_checkpoint", "forked_from", "from_start", "generation", "gone_s", "grace_s",
         "intent", "is_bad", "is_owed", "is_pinned", "label", "message", "name", "next_epoch",
-        "nonces", "patience_s", "request_id", "rule", "seals", "size_bytes", "terms", "uid",
-        "written_wall_s",
+        "nodes", "nonces", "patience_s", "request_id", "rule", "seals", "size_bytes", "terms",
+        "uid", "written_wall_s",
     }
 )  # fmt: skip
 
@@ -105,8 +105,8 @@ def _time(message: event_pb2.Event, value: float, recorded: e.Recorded) -> None:
     message.next_time.CopyFrom(Axis(recorded.at).time(value))
 
 
-def _cost(message: event_pb2.Event, value: Decimal, _: e.Recorded) -> None:
-    message.cost.CopyFrom(wire.money(value))
+def _bill(message: event_pb2.Event, value: Bill, _: e.Recorded) -> None:
+    message.cost.CopyFrom(wire.money(value.cost.total))
 
 
 def _plain(name: str) -> _Tell:
@@ -126,9 +126,9 @@ def _enum(name: str, numbers: Mapping[Any, int]) -> _Tell:
 _TOLD: Mapping[str, _Tell] = {
     "action": _plain("next_action"),
     "arrival": lambda message, value, _: message.arrival.CopyFrom(arrival_message(value)),
+    "bill": _bill,
     "cause": _enum("reason", enums.REASON),
     "checkpoints": _checkpoints,
-    "cost": _cost,
     "deadline_s": _time,
     "end": _enum("placement_end", enums.PLACEMENT_END),
     "ends": lambda message, value, _: message.ends.extend(rank_end_message(x) for x in value),

@@ -5,7 +5,8 @@ the same until it changes; what grows with time (phases, cost) is as of now. Rea
 first.
 """
 
-from broker.history import billing
+from broker.model import billing
+from broker.model.bill import PaidTime, PhaseCost
 from broker.model.checkpoint import Checkpoint, EpochId
 from broker.model.moment import Moment
 from broker.model.names import placement_name
@@ -116,7 +117,7 @@ def placement_message(
         create_time=axis.time(placement.added_s),
         state_time=axis.time(placement.entered_s),
         phases=phases_message(billing.spend_phase(placement, now.elapsed_s)),
-        cost=wire.money(billing.placement_cost(placement, now)),
+        cost=wire.money(billing.placement_bill(placement, now).cost.total),
         epoch=placement.epoch.number if placement.epoch is not None else 0,
         cluster_uid=placement.cluster_uid,
     )
@@ -169,6 +170,24 @@ def phases_message(phases: PhaseSeconds) -> placement_pb2.PhaseDurations:
         provisioning=wire.some_duration(phases.provisioning),
         at_gate=wire.some_duration(phases.at_gate),
         running=wire.some_duration(phases.running),
+    )
+
+
+def paid_time_message(time: PaidTime) -> placement_pb2.PhaseDurations:
+    """Return the time that was paid in each phase."""
+    return placement_pb2.PhaseDurations(
+        provisioning=wire.some_duration(time.provisioning_ms / 1000.0),
+        at_gate=wire.some_duration(time.at_gate_ms / 1000.0),
+        running=wire.some_duration(time.running_ms / 1000.0),
+    )
+
+
+def phase_costs_message(cost: PhaseCost) -> placement_pb2.PhaseCosts:
+    """Return what each phase cost."""
+    return placement_pb2.PhaseCosts(
+        provisioning=wire.money(cost.provisioning),
+        at_gate=wire.money(cost.at_gate),
+        running=wire.money(cost.running),
     )
 
 
@@ -249,9 +268,12 @@ def _restarts(run: Run) -> run_pb2.Restarts:
 
 
 def _spending(run: Run, now: Moment) -> run_pb2.Spending:
-    cost = billing.live_cost(run, now)
+    bill = billing.run_bill(run, now)
+    cost = bill.cost.total
     message = run_pb2.Spending(
-        cost=wire.money(cost), gpu_time=phases_message(billing.live_gpu_seconds(run, now))
+        cost=wire.money(cost),
+        gpu_time=paid_time_message(bill.time),
+        cost_by_phase=phase_costs_message(bill.cost),
     )
     if run.terms.budget is not None:
         message.budget_left.CopyFrom(wire.money(max(run.terms.budget - cost, run.terms.budget * 0)))

@@ -5,13 +5,15 @@ Read ``list_runs`` first.
 
 from dataclasses import replace
 
-from broker.history import billing
+from broker.model import billing
 from broker.model.names import placement_name
 from broker.model.run import Run
 from broker.service import enums, fields, wire
 from broker.service.convert_event import event_message
 from broker.service.convert_run import (
     checkpoint_message,
+    paid_time_message,
+    phase_costs_message,
     phases_message,
     place_message,
 )
@@ -98,13 +100,16 @@ async def timeline(
         return message
     axis = Axis(run.updated)
     for placement in run.placements.values():
+        bill = billing.placement_bill(placement, now)
         message.placements.add(
             placement=placement_name(run.name, placement.id),
             place=place_message(placement.site),
             create_time=axis.time(placement.added_s),
             phases=phases_message(billing.spend_phase(placement, now.elapsed_s)),
             gpus=placement.site.gpus,
-            cost=wire.money(billing.placement_cost(placement, now)),
+            cost=wire.money(bill.cost.total),
+            gpu_time=paid_time_message(bill.time),
+            cost_by_phase=phase_costs_message(bill.cost),
             end=enums.PLACEMENT_END[placement.end] if placement.end is not None else None,
         )
     return message

@@ -340,10 +340,46 @@ class Arrival(_message.Message):
 Global___Arrival: _TypeAlias = Arrival  # noqa: Y015
 
 @_typing.final
-class PhaseDurations(_message.Message):
-    """Time spent in each phase of a placement; unset is none. Accelerators are paid from
-    PROVISIONING on.
+class PhaseCosts(_message.Message):
+    """US dollars by what the gang did when they were paid. A machine is paid from when it came until
+    it is seen gone; one that never came costs nothing. The total is the sum of these.
     """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PROVISIONING_FIELD_NUMBER: _builtins.int
+    AT_GATE_FIELD_NUMBER: _builtins.int
+    RUNNING_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def provisioning(self) -> _money_pb2.Money:
+        """Machines that were there while the rest of the gang was on its way."""
+
+    @_builtins.property
+    def at_gate(self) -> _money_pb2.Money:
+        """The whole gang, standing at its gate."""
+
+    @_builtins.property
+    def running(self) -> _money_pb2.Money:
+        """The gang past its gate."""
+
+    def __init__(
+        self,
+        *,
+        provisioning: _money_pb2.Money | None = ...,
+        at_gate: _money_pb2.Money | None = ...,
+        running: _money_pb2.Money | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["at_gate", b"at_gate", "provisioning", b"provisioning", "running", b"running"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["at_gate", b"at_gate", "provisioning", b"provisioning", "running", b"running"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___PhaseCosts: _TypeAlias = PhaseCosts  # noqa: Y015
+
+@_typing.final
+class PhaseDurations(_message.Message):
+    """Time spent in each phase of a placement; unset is none."""
 
     DESCRIPTOR: _descriptor.Descriptor
 

@@ -482,6 +482,7 @@ class Spending(_message.Message):
     COST_FIELD_NUMBER: _builtins.int
     BUDGET_LEFT_FIELD_NUMBER: _builtins.int
     GPU_TIME_FIELD_NUMBER: _builtins.int
+    COST_BY_PHASE_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def cost(self) -> _money_pb2.Money:
         """US dollars."""
@@ -492,7 +493,11 @@ class Spending(_message.Message):
 
     @_builtins.property
     def gpu_time(self) -> _placement_pb2.PhaseDurations:
-        """Accelerator-seconds by phase: each duration is a placement's time in it, times its GPUs."""
+        """Accelerator-seconds that were paid for, by phase: of machines that were there."""
+
+    @_builtins.property
+    def cost_by_phase(self) -> _placement_pb2.PhaseCosts:
+        """The cost by phase; it adds up to the cost."""
 
     def __init__(
         self,
@@ -500,10 +505,11 @@ class Spending(_message.Message):
         cost: _money_pb2.Money | None = ...,
         budget_left: _money_pb2.Money | None = ...,
         gpu_time: _placement_pb2.PhaseDurations | None = ...,
+        cost_by_phase: _placement_pb2.PhaseCosts | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["budget_left", b"budget_left", "cost", b"cost", "gpu_time", b"gpu_time"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["budget_left", b"budget_left", "cost", b"cost", "cost_by_phase", b"cost_by_phase", "gpu_time", b"gpu_time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["budget_left", b"budget_left", "cost", b"cost", "gpu_time", b"gpu_time"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["budget_left", b"budget_left", "cost", b"cost", "cost_by_phase", b"cost_by_phase", "gpu_time", b"gpu_time"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -45,7 +45,9 @@ class SubmitRunRequest(_message.Message):
     Empty: the server draws one.
     """
     request_id: _builtins.str
-    """Makes the call repeatable: any text of at most 64 characters that the client never uses again."""
+    """Makes the call repeatable: any text that the client never uses again, one line of at most 64
+    printable characters. It is known as long as the run that it made is kept.
+    """
     validate_only: _builtins.bool
     """Only check, and say where it would go."""
     @_builtins.property
@@ -375,7 +377,9 @@ class ForkRunRequest(_message.Message):
     run_id: _builtins.str
     """The id of the new run, in the same team. Empty: the server draws one."""
     request_id: _builtins.str
-    """Makes the call repeatable: any text of at most 64 characters that the client never uses again."""
+    """Makes the call repeatable: any text that the client never uses again, one line of at most 64
+    printable characters. It is known as long as the run that it made is kept.
+    """
     step: _builtins.int
     """The checkpoint of this step."""
     beginning: _builtins.bool
@@ -545,6 +549,8 @@ class PlacementSpending(_message.Message):
     GPUS_FIELD_NUMBER: _builtins.int
     COST_FIELD_NUMBER: _builtins.int
     END_FIELD_NUMBER: _builtins.int
+    GPU_TIME_FIELD_NUMBER: _builtins.int
+    COST_BY_PHASE_FIELD_NUMBER: _builtins.int
     placement: _builtins.str
     """The placement's name."""
     gpus: _builtins.int
@@ -567,6 +573,14 @@ class PlacementSpending(_message.Message):
     def cost(self) -> _money_pb2.Money:
         """US dollars."""
 
+    @_builtins.property
+    def gpu_time(self) -> _placement_pb2.PhaseDurations:
+        """Accelerator-seconds that were paid for, by phase: of machines that were there."""
+
+    @_builtins.property
+    def cost_by_phase(self) -> _placement_pb2.PhaseCosts:
+        """The cost by phase; it adds up to the cost."""
+
     def __init__(
         self,
         *,
@@ -577,10 +591,12 @@ class PlacementSpending(_message.Message):
         gpus: _builtins.int = ...,
         cost: _money_pb2.Money | None = ...,
         end: _placement_pb2.PlacementEnd.ValueType = ...,
+        gpu_time: _placement_pb2.PhaseDurations | None = ...,
+        cost_by_phase: _placement_pb2.PhaseCosts | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["cost", b"cost", "create_time", b"create_time", "phases", b"phases", "place", b"place"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["cost", b"cost", "cost_by_phase", b"cost_by_phase", "create_time", b"create_time", "gpu_time", b"gpu_time", "phases", b"phases", "place", b"place"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["cost", b"cost", "create_time", b"create_time", "end", b"end", "gpus", b"gpus", "phases", b"phases", "place", b"place", "placement", b"placement"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["cost", b"cost", "cost_by_phase", b"cost_by_phase", "create_time", b"create_time", "end", b"end", "gpu_time", b"gpu_time", "gpus", b"gpus", "phases", b"phases", "place", b"place", "placement", b"placement"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -165,7 +165,8 @@ class RunServiceServicer:
 
         With a `request_id` it can be repeated: the same request gives the same run, however much later.
         With `validate_only` nothing is created, and the answer says where the run would go, at what
-        price and how soon.
+        price and how soon. What no place could ever take is refused, with the nearest that would fit
+        (NEVER_FITS); with `validate_only` it is answered, with what each place lacks.
 
         Errors:
         * `INVALID_ARGUMENT`: the named field is not as it must be. Correct it.
@@ -179,7 +180,8 @@ class RunServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def GetRun(self, request, context):
-        """Returns one run with all of its placements and epochs.
+        """Returns one run with all of its placements and epochs. Its step is the newest that is known, as
+        WatchRun tells it, though the log holds fewer.
 
         Errors:
         * `INVALID_ARGUMENT`: the name is malformed.

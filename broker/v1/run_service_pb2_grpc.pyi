@@ -52,7 +52,8 @@ class RunServiceStub:
 
     With a `request_id` it can be repeated: the same request gives the same run, however much later.
     With `validate_only` nothing is created, and the answer says where the run would go, at what
-    price and how soon.
+    price and how soon. What no place could ever take is refused, with the nearest that would fit
+    (NEVER_FITS); with `validate_only` it is answered, with what each place lacks.
 
     Errors:
       * `INVALID_ARGUMENT`: the named field is not as it must be. Correct it.
@@ -62,7 +63,8 @@ class RunServiceStub:
       * `FAILED_PRECONDITION`: the log's disk is full or read-only (LOG_UNWRITABLE). Ask ops.
     """
     GetRun: _grpc.UnaryUnaryMultiCallable[_run_service_pb2.GetRunRequest, _run_pb2.Run]
-    """Returns one run with all of its placements and epochs.
+    """Returns one run with all of its placements and epochs. Its step is the newest that is known, as
+    WatchRun tells it, though the log holds fewer.
 
     Errors:
       * `INVALID_ARGUMENT`: the name is malformed.
@@ -249,7 +251,8 @@ class RunServiceAsyncStub(RunServiceStub):
 
     With a `request_id` it can be repeated: the same request gives the same run, however much later.
     With `validate_only` nothing is created, and the answer says where the run would go, at what
-    price and how soon.
+    price and how soon. What no place could ever take is refused, with the nearest that would fit
+    (NEVER_FITS); with `validate_only` it is answered, with what each place lacks.
 
     Errors:
       * `INVALID_ARGUMENT`: the named field is not as it must be. Correct it.
@@ -259,7 +262,8 @@ class RunServiceAsyncStub(RunServiceStub):
       * `FAILED_PRECONDITION`: the log's disk is full or read-only (LOG_UNWRITABLE). Ask ops.
     """
     GetRun: _aio.UnaryUnaryMultiCallable[_run_service_pb2.GetRunRequest, _run_pb2.Run]  # type: ignore[assignment]
-    """Returns one run with all of its placements and epochs.
+    """Returns one run with all of its placements and epochs. Its step is the newest that is known, as
+    WatchRun tells it, though the log holds fewer.
 
     Errors:
       * `INVALID_ARGUMENT`: the name is malformed.
@@ -449,7 +453,8 @@ class RunServiceServicer(metaclass=_abc_1.ABCMeta):
 
         With a `request_id` it can be repeated: the same request gives the same run, however much later.
         With `validate_only` nothing is created, and the answer says where the run would go, at what
-        price and how soon.
+        price and how soon. What no place could ever take is refused, with the nearest that would fit
+        (NEVER_FITS); with `validate_only` it is answered, with what each place lacks.
 
         Errors:
           * `INVALID_ARGUMENT`: the named field is not as it must be. Correct it.
@@ -465,7 +470,8 @@ class RunServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _run_service_pb2.GetRunRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_run_pb2.Run, _abc.Awaitable[_run_pb2.Run]]:
-        """Returns one run with all of its placements and epochs.
+        """Returns one run with all of its placements and epochs. Its step is the newest that is known, as
+        WatchRun tells it, though the log holds fewer.
 
         Errors:
           * `INVALID_ARGUMENT`: the name is malformed.

@@ -10,7 +10,7 @@ from dataclasses import replace
 from decimal import Decimal
 from itertools import count
 
-from broker.history.billing import gate_gpus, live_cost, running_gpus
+from broker.model.billing import gate_gpus, live_cost, running_gpus
 from broker.history.commands import AcceptRun as Accept
 from broker.history.commands import (
     EndPlacement,

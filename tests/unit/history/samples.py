@@ -13,6 +13,7 @@ from pathlib import Path
 from broker.history import events as e
 from broker.history import regional_events as r
 from broker.history.codec import encode
+from broker.model.bill import Bill, NodesFrom, PaidTime, PhaseCost
 from broker.model.capacity import FlavorKey
 from broker.model.checkpoint import Checkpoint, CheckpointRef, EpochId
 from broker.model.intent import (
@@ -123,6 +124,7 @@ POLICY = RegionPolicy(
         start_report_s=9.0,
         verdict_s=10.0,
         content_s=11.0,
+        stockout_half_life_s=12.0,
     ),
     hedge_width=3,
     gate_timeout_s=600.0,
@@ -168,6 +170,7 @@ SAMPLES: tuple[e.Event, ...] = (
         message="1 of 2 nodes",
         arrival=Arrival(ahead=0, ahead_gpus=0, nodes_here=1, nodes_wanted=2),
         cluster_uid="3f1c",
+        nodes=(NodesFrom(at_s=1000.5, nodes=2), NodesFrom(at_s=1060.25, nodes=1)),
     ),
     e.PlacementStuck(
         placement=PLACEMENT,
@@ -184,8 +187,15 @@ SAMPLES: tuple[e.Event, ...] = (
         reason=Reason.NODE_PREEMPTED,
         message="spot reclaim",
         failure=FailureClass.RESOURCE,
-        gpu_seconds=1234.5,
-        cost=Decimal("0.835938"),
+        bill=Bill(
+            time=PaidTime(provisioning_ms=34_500, at_gate_ms=200_000, running_ms=1_000_000),
+            cost=PhaseCost(
+                provisioning=Decimal("0.023958"),
+                at_gate=Decimal("0.138889"),
+                running=Decimal("0.694444"),
+            ),
+        ),
+        gone_s=1111.25,
     ),
     e.Granted(placement=PLACEMENT, epoch=EPOCH, resume_from=PARENT_REF),
     e.EpochStarted(epoch=EPOCH, nonces=("n0", "n1")),
@@ -244,6 +254,12 @@ SAMPLES: tuple[e.Event, ...] = (
     r.RegionUncordoned(),
     r.RegionDrainBegan(message="maintenance", grace_s=90.0),
     r.RegionWaived(incarnation=2),
+    r.StoreClaimed(store="0123456789abcdef"),
+    r.StoreDoubted(reason=Reason.STORE_WIPED, message="it has lost its name"),
+    r.StoreAccepted(lost="0123456789abcdef"),
+    r.OrphanSeen(cluster="us-1", object="p9", message="of a run that nobody knows", is_ours=True),
+    r.OrphanGone(cluster="us-1", object="p9"),
+    r.OrphanRemovalOrdered(cluster="us-1", object="p9"),
     r.CapsSet(
         caps=TeamCaps(
             running_gpus=64,
@@ -254,7 +270,7 @@ SAMPLES: tuple[e.Event, ...] = (
         generation=3,
     ),
     r.SpendCarried(usd=Decimal("12.345678"), runs=7),
-    r.IncarnationBegan(incarnation=2, is_restored=True),
+    r.IncarnationBegan(incarnation=2, is_restored=True, key="k0"),
     r.RegionSurveyed(region="us-east1", incarnation=2),
 )
 

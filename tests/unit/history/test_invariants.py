@@ -9,6 +9,7 @@ from decimal import Decimal
 import pytest
 
 from broker.history.invariants import violations
+from broker.model.bill import Bill, Meter, PaidTime, PhaseCost
 from broker.model.checkpoint import EpochId
 from broker.model.reasons import Reason
 from broker.model.run import Ending, Epoch, Placement, Run, Why
@@ -35,6 +36,14 @@ def with_placement(change: Callable[[Placement], Placement], run: Run | None = N
     run = run or training()
     changed = {key: change(placement) for key, placement in run.placements.items()}
     return replace(run, placements=changed)
+
+
+def billed(bill: Bill) -> Run:
+    return replace(Story().accepted().run, bill=bill)
+
+
+def metered(meter: Meter) -> Run:
+    return with_placement(lambda p: replace(p, meter=meter))
 
 
 def second_open(run: Run) -> Run:
@@ -103,9 +112,12 @@ FAULTS: dict[str, Run] = {
     "it goes on from a bad step": replace(
         resumed(), checkpoints=tuple(replace(c, is_bad=True) for c in resumed().checkpoints)
     ),
-    "a cost is negative": replace(QUEUED, spent=Decimal(-1)),
-    "a cost is no number": replace(QUEUED, spent=Decimal("NaN")),
-    "time runs backwards": replace(QUEUED, gpu_seconds=replace(QUEUED.gpu_seconds, running=-1.0)),
+    "a cost is negative": billed(Bill(cost=PhaseCost(running=Decimal(-1)))),
+    "a cost is no number": billed(Bill(cost=PhaseCost(at_gate=Decimal("NaN")))),
+    "time runs backwards": billed(Bill(time=PaidTime(running_ms=-1))),
+    "machines are fewer than none": metered(Meter(nodes=-1)),
+    "machines are more than asked for": metered(Meter(nodes=3)),
+    "a meter runs backwards": metered(Meter(paid=PaidTime(at_gate_ms=-1))),
     "a count is negative": replace(QUEUED, user_failures=-1),
 }
 

@@ -1,0 +1,52 @@
+"""What is told of a run's checkpoints: found complete, copied, lost, marked, removed.
+
+Offered by ``history.commands`` with all others.
+"""
+
+from dataclasses import dataclass
+
+from broker.model.checkpoint import CheckpointRef
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordCheckpoint:
+    """A complete checkpoint of the open epoch was found and described."""
+
+    ref: CheckpointRef
+    size_bytes: int
+    region: str
+    written_wall_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordCopy:
+    """A verified copy was made."""
+
+    ref: CheckpointRef
+    region: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordLostCopy:
+    """A copy is gone or damaged."""
+
+    ref: CheckpointRef
+    region: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MarkCheckpoint:
+    """Mark the checkpoint of a step bad, pinned or labelled; None leaves a mark."""
+
+    step: int
+    is_bad: bool | None = None
+    is_pinned: bool | None = None
+    label: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordPruned:
+    """Retention removed a checkpoint everywhere."""
+
+    ref: CheckpointRef

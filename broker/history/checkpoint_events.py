@@ -1,0 +1,49 @@
+"""What happened to a run's checkpoints. Offered by ``history.events`` with all others."""
+
+from dataclasses import dataclass
+
+from broker.model.checkpoint import CheckpointRef
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckpointCompleted:
+    """The open epoch completed a checkpoint in its own region's store."""
+
+    ref: CheckpointRef
+    size_bytes: int
+    region: str
+    written_wall_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckpointCopied:
+    """A verified copy stands in another region."""
+
+    ref: CheckpointRef
+    region: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckpointLost:
+    """A copy is not there, or no longer matches its manifest."""
+
+    ref: CheckpointRef
+    region: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckpointMarked:
+    """A user marked a checkpoint: bad, pinned, labelled. None leaves a mark as it is."""
+
+    ref: CheckpointRef
+    is_bad: bool | None = None
+    is_pinned: bool | None = None
+    label: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckpointPruned:
+    """Retention removed a checkpoint from every store."""
+
+    ref: CheckpointRef
