@@ -59,6 +59,7 @@ _OF_A_START = frozenset(
         Reason.STOPPING,
         Reason.CLUSTER_SILENT,
         Reason.CLUSTER_UNREACHABLE,
+        Reason.STORE_UNREACHABLE,
     }
 )
 SAME_TIME_S = 1.0  # a next look that moved by less is the same next look

@@ -22,7 +22,6 @@ from regions.cluster import PlacementSeen, Stage
 from regions.launcher import rules
 
 SCAN_WITHIN_S = 600.0  # a close waits so long for its checkpoints to be described, then goes on
-RETRY_WITHIN_S = 30.0  # of it, a store that answers with an error is asked again so long
 LOST_AFTER_S = 60.0  # a launcher that lives looks at its control every few seconds
 
 
@@ -70,9 +69,15 @@ class EpochBook:
         verdict = self.verdict(run, epoch, now)
         closed = RULES[verdict.how] if isinstance(verdict, rules.Closed) else None
         found: tuple[RecordCheckpoint, ...] = ()
+        unread_until_s = None
         if closed is not None and closed is not CloseRule.NEVER_STARTED:
-            if not await self._has_looked(run, epoch, notes, sight, now):
-                return None
+            until_s = self._unread_until(epoch, notes, now)
+            if sight.is_store_readable:
+                if not await self._has_looked(run, epoch, notes, now):
+                    return None
+            elif closed is not CloseRule.UNREACHABLE and now.elapsed_s < until_s:
+                # Rule (d) has waited for it already.
+                unread_until_s = until_s
             found = _records(epoch, notes.finding)
         is_all_over = closed in (CloseRule.SEEN_ENDED, CloseRule.FENCE_HEARD)
         ends = rank_ends(epoch, seen, placement, is_all_over=is_all_over)
@@ -91,6 +96,7 @@ class EpochBook:
             found=found,
             cause=explained.cause,
             message=explained.message,
+            unread_until_s=unread_until_s,
             notice_until_s=self._notice(notes, placement, explained.cause, now),
         )
 
@@ -136,21 +142,27 @@ class EpochBook:
             notes.notice_until_s = now.elapsed_s + (placement.eta_s or 0.0)
         return notes.notice_until_s
 
-    async def _has_looked(
-        self, run: Run, epoch: Epoch, notes: _Notes, sight: ClusterSight, now: Moment
-    ) -> bool:
-        """Look through the epoch's store before its close; True when that is done or given up."""
-        if notes.finding is not None:
-            return True
+    def _unread_until(self, epoch: Epoch, notes: _Notes, now: Moment) -> float:
+        """Return until when a close waits for a store that cannot be read.
+
+        A gang saves on while the broker cannot read its store: sealed at once, all of that is lost.
+        """
         if notes.closed_since_s is None:
             notes.closed_since_s = now.elapsed_s
-        if not sight.is_store_readable or now.since(notes.closed_since_s) >= SCAN_WITHIN_S:
+        patience = self.view.region(epoch.region).policy.patience
+        return notes.closed_since_s + patience.cluster_silent_s
+
+    async def _has_looked(self, run: Run, epoch: Epoch, notes: _Notes, now: Moment) -> bool:
+        """Look through the epoch's store before its close; True when that is done or given up."""
+        until_s = self._unread_until(epoch, notes, now)
+        closed_since_s = now.elapsed_s if notes.closed_since_s is None else notes.closed_since_s
+        if notes.finding is not None or now.since(closed_since_s) >= SCAN_WITHIN_S:
             return True
         kind = run.intent.workload.checkpoint.format
         try:
             notes.finding = await self.content.find(epoch.region, run.uid, epoch.id, kind)
         except ContentError as error:
-            if error.can_retry and now.since(notes.closed_since_s) < RETRY_WITHIN_S:
+            if error.can_retry and now.elapsed_s < until_s:
                 return False
             # What the log knows of it by now counts; the rest is not to be had.
             notes.finding = Finding(found=())

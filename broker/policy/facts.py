@@ -20,9 +20,10 @@ class EpochFacts:
     ``first_end_s`` is when the first end was seen, ``failed_s`` when the first was that
     the command ended by itself, without success. ``closed`` is the rule by which the start
     protocol calls the epoch closed, None while it does not. ``found`` is what a scan of its store
-    found complete. ``cause`` is what its cluster says happened to the gang or its machines, or
-    COMMAND_FAILED when the first end that it saw was the command's own failure; None for nothing.
-    ``notice_until_s`` is when a machine of it is announced to be taken.
+    found complete; ``unread_until_s`` is until when a close waits for a store that cannot be read,
+    None when it waits for none. ``cause`` is what its cluster says happened to the gang or its
+    machines, or COMMAND_FAILED when the first end that it saw was the command's own failure; None
+    for nothing. ``notice_until_s`` is when a machine of it is announced to be taken.
     """
 
     epoch: EpochId
@@ -31,6 +32,7 @@ class EpochFacts:
     failed_s: float | None = None
     closed: CloseRule | None = None
     found: tuple[RecordCheckpoint, ...] = ()
+    unread_until_s: float | None = None
     cause: Reason | None = None
     message: str = ""
     notice_until_s: float | None = None

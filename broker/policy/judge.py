@@ -20,7 +20,7 @@ from broker.policy.gates import judge_gates, leaves_at_s
 from broker.policy.grants import grant
 from broker.policy.limits import judge_limits, limits_at_s
 from broker.policy.regions import goes_on_at_s, judge_regions, silent_since_s
-from broker.policy.silence import say_silence
+from broker.policy.silence import say_silence, say_unread
 from broker.policy.verdict import close, verdict_at_s
 from broker.policy.waits import judge_waits, judged_at_s
 
@@ -40,6 +40,8 @@ def judge(
     closed = close(view, run, facts, now) if facts is not None else ()
     if closed:
         return closed
+    if facts is not None and facts.unread_until_s is not None:
+        return say_unread(run, facts.unread_until_s)
     ended = judge_limits(view, run, now)
     if any(isinstance(command, FailRun) for command in ended):
         return ended
@@ -68,6 +70,7 @@ def next_look_s(view: View, run: Run, facts: EpochFacts | None, now: Moment) -> 
         times += _some(start_report_at_s(view, epoch), progress_at_s(run, epoch))
         times += _some(None if epoch.drain is None else epoch.drain.deadline_s)
         times += _some(None if facts is None else verdict_at_s(view, epoch, facts))
+        times += _some(None if facts is None else facts.unread_until_s)
         if silent_since_s(view, epoch.cluster) is not None:
             times.append(now.elapsed_s + LOOK_AT_LEAST_S)
             times += _some(goes_on_at_s(view, epoch))

@@ -32,6 +32,24 @@ def say_silence(view: View, run: Run, now: Moment) -> tuple[RunCommand, ...]:
     return _heard(view, run, epoch, now)
 
 
+def say_unread(run: Run, until_s: float) -> tuple[RunCommand, ...]:
+    """Return the sentence about a start that is over, and whose store cannot be read."""
+    epoch = run.open_epoch
+    if epoch is None:
+        return ()
+    return (
+        ExplainWait(
+            reason=Reason.STORE_UNREACHABLE,
+            message=(
+                f"its gang is over, and the store of {epoch.region} does not answer: "
+                "what it saved last is waited for"
+            ),
+            next_action="the run goes on from what is known, or sooner when the store answers",
+            next_at_s=until_s,
+        ),
+    )
+
+
 def _is_due(why: Why, now: Moment) -> bool:
     return why.reason not in _SILENT or (why.next_at_s or 0.0) <= now.elapsed_s
 

@@ -20,6 +20,8 @@ def close(view: View, run: Run, facts: EpochFacts, now: Moment) -> tuple[CloseEp
     epoch = run.open_epoch
     if epoch is None or epoch.id != facts.epoch or facts.closed is None:
         return ()
+    if facts.unread_until_s is not None:
+        return ()
     cause = explained_by(epoch, facts)
     until_s = verdict_at_s(view, epoch, facts)
     if cause is None and until_s is not None and now.elapsed_s < until_s:

@@ -124,6 +124,11 @@ class Rig:
             await asyncio.sleep(POLL_S)
         return self.run(name)
 
+    def now_s(self) -> float:
+        """Return broker time."""
+        assert self.stage.life is not None
+        return self.stage.life.broker_s()
+
     async def events(self, name: str) -> list[Event]:
         """All that happened to a run."""
         return [one.event for one in await self.log.ledger.read(name, 0, 10_000)]
