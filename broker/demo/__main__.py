@@ -20,7 +20,7 @@ To play with it yourself, in two terminals, after `. .venv/bin/activate` in each
 
   brokerd                            three regions, kept in ~/.local/state/broker
 
-  cd deploy/examples/plain           a training script of fifty lines
+  cd deploy/examples/plain           a short training script
   broker submit --name line --hardware 1xH100 --capacity spot -- \\
       python3 train.py --steps 600 --step-seconds 0.1
   broker status line                 where it stands, why, and what is next
