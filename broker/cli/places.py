@@ -23,7 +23,10 @@ from broker.v1 import intent_pb2, offer_pb2, run_pb2
 if TYPE_CHECKING:
     from google.protobuf.message import Message
 
-OFFERS = ("", "REGION", "TYPE", "FLAVOR", "GPUS", "$/HOUR", "STARTS IN", "BY 90%", "KNOWN BY")
+OFFERS = (
+    *("", "REGION", "TYPE", "FLAVOR", "GPUS", "$/HOUR", "STARTS IN", "BY 90%"),
+    *("WHY FIRST, OR NOT", "KNOWN BY"),
+)
 REFUSALS = ("REGION", "TYPE", "FLAVOR", "REASON", "WHY NOT")
 TRIES = ("TERMS", "WOULD GO TO", "STARTS IN", "BY 90%", "$/HOUR", "PLACES")
 
@@ -60,7 +63,8 @@ def estimate(session: Session, **said: Any) -> None:
     answer = session.client.runs.validate(found.team or session.team, found.message)
     show_estimate(session, answer.estimate, answer)
     expected = found.message.terms.expected_duration
-    best = next(iter(answer.estimate.offers), None)
+    offers = answer.estimate.offers
+    best = next((offer for offer in offers if offer.chosen), next(iter(offers), None))
     if not session.is_json and best is not None and seconds_of(expected):
         hours = Decimal(seconds_of(expected)) / 3600
         cost = Decimal(dollars_of(best.price_per_hour)) * hours
@@ -92,6 +96,7 @@ def _offer(offer: offer_pb2.Offer) -> tuple[str, ...]:
         f"{offer.gpus}",
         words.dollars(offer.price_per_hour),
         *_forecast(offer.forecast),
+        offer.compared,
         f"{words.kind(offer.forecast, 'certainty').replace('-', ' ')}: {offer.forecast.basis}",
     )
 

@@ -18,11 +18,13 @@ from broker.loops.sight import Sight
 from broker.model.capacity import ClusterFacts
 from broker.model.checkpoint import Checkpoint, CheckpointRef
 from broker.model.faults import Fault
+from broker.model.intent import Intent
 from broker.model.moment import Moment
 from broker.model.reasons import Reason
 from broker.model.run import Progress, Run
 from broker.model.sightings import CheckpointFile, Orphan, Replica
 from broker.placement.explain import Explanation, explain
+from broker.placement.nearest import NeverFits, never_fits
 from broker.placement.view import View
 from regions.cluster import ClusterUnreachableError, NoSuchLogError
 from replicator.checkpoint.lag import KnownCheckpoint, Lag, RunCopies, lag
@@ -82,6 +84,10 @@ class Answers:
     def explain(self, run: Run, now: Moment) -> Explanation:
         """Return all offers and refusals for a run, submitted or not."""
         return explain(self._view, run, now)
+
+    def never_fits(self, intent: Intent) -> NeverFits | None:
+        """Return why no place could ever take an intent, None when one could or it is unknown."""
+        return never_fits(self._view, intent, intent.terms)
 
     def progress(self, run: str) -> Progress | None:
         """Return the last believed report of a run's open epoch, logged or not."""

@@ -35,6 +35,20 @@ class Certainty(StrEnum):
     UNKNOWN = "UNKNOWN"
 
 
+class Comparison(StrEnum):
+    """Why an offer stands where it does among those of a run."""
+
+    BEST = "BEST"
+    DEARER = "DEARER"
+    LATER = "LATER"
+    LESS_PREFERRED = "LESS_PREFERRED"
+    LESS_WEIGHT = "LESS_WEIGHT"
+    CROWDED = "CROWDED"
+    LOT = "LOT"
+    HELD_BACK = "HELD_BACK"
+    LAST_RESORT = "LAST_RESORT"
+
+
 @dataclass(frozen=True, slots=True, order=True, kw_only=True)
 class FlavorKey:
     """One kind of machine in one queue of one cluster: where a signal belongs."""
@@ -130,7 +144,11 @@ class Forecast:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Offer:
-    """One place a run could start: where, on what, at what price, how soon."""
+    """One place a run could start: where, on what, at what price, how soon.
+
+    ``failed_s`` is how long ago it gave this very run no nodes, with no newer evidence that it now
+    would; None where that is not so. Such a place is a last resort.
+    """
 
     key: FlavorKey
     region: str
@@ -142,6 +160,7 @@ class Offer:
     forecast: Forecast
     content_s: float
     score: float
+    failed_s: float | None = None
 
     @property
     def price_per_hour(self) -> Decimal:

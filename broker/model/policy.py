@@ -11,7 +11,11 @@ from broker.model.intent import CapacityType
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Patience:
-    """How long each cause of a wait is borne before the broker acts, in seconds."""
+    """How long each cause of a wait is borne before the broker acts, in seconds.
+
+    ``stockout_half_life_s`` is how fast news of capacity fades: a place that failed a run without
+    newer evidence is a last resort for so long.
+    """
 
     quota_s: float = 600.0
     capacity_s: float = 120.0
@@ -24,6 +28,7 @@ class Patience:
     start_report_s: float = 120.0
     verdict_s: float = 10.0
     content_s: float = 1800.0
+    stockout_half_life_s: float = 1800.0  # spot pools turn over in tens of minutes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

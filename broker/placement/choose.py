@@ -31,7 +31,7 @@ def choose(view: View, tally: Tally, run: Run, offers: list[Offer], now: Moment)
     blocked: list[Blocked] = []
     legs = waiting_legs(run)
     bar = float("inf")
-    for price, offer in ranked(view, tally, run, _on_rung(run, offers, now), now):
+    for price, offer in ranked(view, tally, run, counted(run, offers, now), now):
         if price > bar:
             break
         block = bounds(view, tally, run, legs, offer) if legs else None
@@ -64,6 +64,15 @@ def ranked(
     ]
     valued.sort(key=lambda some: (some[0], some[1].key, some[1].hardware_index))
     return valued
+
+
+def counted(run: Run, offers: list[Offer], now: Moment) -> list[Offer]:
+    """Return the offers that count: those of the rung, and of them those that did not fail it.
+
+    A place that failed this run is gone back to only on newer evidence, or as a last resort.
+    """
+    found = _on_rung(run, offers, now)
+    return [offer for offer in found if offer.failed_s is None] or found
 
 
 def _on_rung(run: Run, offers: list[Offer], now: Moment) -> list[Offer]:

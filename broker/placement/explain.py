@@ -15,7 +15,8 @@ from broker.model.run import Placement, Run, Why
 from broker.placement.assess import assess, mismatches
 from broker.placement.backoff import ready_at_s
 from broker.placement.choices import SayWait
-from broker.placement.choose import choose, ranked
+from broker.placement.choose import choose
+from broker.placement.compare import Compared, compared
 from broker.placement.fit import NEVER
 from broker.placement.group import Assessment
 from broker.placement.hedge import waiting_legs
@@ -34,14 +35,19 @@ _DIGITS = re.compile(r"\d+")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Explanation:
-    """All there is to say. ``offers`` best first; ``chosen`` is what a plan would take now."""
+    """All there is to say. ``compared`` best first; ``chosen`` is what a plan would take now."""
 
-    offers: tuple[Offer, ...]
+    compared: tuple[Compared, ...]
     refusals: tuple[Refusal, ...]
     blocked: tuple[Blocked, ...]
     chosen: Offer | None
     wait: SayWait
     never_fits: bool
+
+    @property
+    def offers(self) -> tuple[Offer, ...]:
+        """The offers, best first."""
+        return tuple(one.offer for one in self.compared)
 
 
 def explain(view: View, run: Run, now: Moment) -> Explanation:
@@ -60,7 +66,7 @@ def explain(view: View, run: Run, now: Moment) -> Explanation:
     else:
         wait = say_no_place(view, run, found, choice.blocked, now)
     return Explanation(
-        offers=tuple(offer for _, offer in ranked(view, tally, run, found.offers, now)),
+        compared=compared(view, tally, run, found.offers, choice=choice, now=now),
         refusals=(*found.refusals, *others),
         blocked=choice.blocked,
         chosen=choice.offer,

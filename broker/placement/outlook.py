@@ -2,21 +2,22 @@
 
 The rule: quota is not capacity. Where nodes must be bought first, only nodes that came prove that
 they come. Signals are shared by all runs and fade with a half-life; one observation is worth
-hours. An outage's own age tells when to look again: what has lasted long will last as long again
-(Lindy's law), so the looks grow rarer, within bounds.
+hours, and only for gangs of its size: one node that came says little of eight. An outage's own age
+tells when to look again: what has lasted long will last as long again (Lindy's law), so the looks
+grow rarer, within bounds.
 """
 
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 
 from broker.model.capacity import Signal, SignalKind
 from broker.model.intent import CapacityType
 
-HALF_LIFE_S = 1800.0  # spot pools turn over in tens of minutes: older news says half as much
 LOOK_AGAIN_MIN_S = 30.0
 LOOK_AGAIN_MAX_S = 3600.0
 DRAIN_WINDOW_S = 7200.0  # two hours of admissions: less is noise, more is another day's load
-FORGET_AFTER_S = 12 * HALF_LIFE_S  # a signal's weight is below 1/4000 by then
+FORGET_AFTER_S = 86_400.0  # a day's news of a pool says nothing of the next
 
 # Beliefs before any signal: (times that nodes came, times that they did not). On-demand is not
 # certain either. A signal counts EVIDENCE_WEIGHT, so that one of today outweighs the prior.
@@ -58,37 +59,55 @@ class Outlook:
     takes_s: float | None
 
 
-def outlook(signals: Iterable[Signal], capacity_type: CapacityType, now_s: float) -> Outlook:
-    """Weigh the signals of one flavor, oldest first, at broker time ``now_s``."""
+def outlook(
+    signals: Iterable[Signal],
+    capacity_type: CapacityType,
+    now_s: float,
+    *,
+    gpus: int,
+    half_life_s: float,
+) -> Outlook:
+    """Weigh the signals of one flavor, oldest first, at broker time ``now_s``.
+
+    ``gpus`` is the size of the gang that asks: nodes that came for less count for their share, and
+    end an outage once as many came after it. ``half_life_s`` is how fast news fades.
+    """
     came, failed = PRIOR[capacity_type]
     outage_began_s: float | None = None
     outage_seen_s = 0.0
     admitted_gpus, oldest_s = 0, now_s
     takes_s: float | None = None
     bursts: dict[SignalKind, float] = {}
+    in_burst: Counter[SignalKind] = Counter()
+    since_outage: Counter[SignalKind] = Counter()
     for signal in signals:
         age_s = max(0.0, now_s - signal.elapsed_s)
-        weight = EVIDENCE_WEIGHT * 0.5 ** (age_s / HALF_LIFE_S)
+        weight = EVIDENCE_WEIGHT * 0.5 ** (age_s / half_life_s)
         began_s = bursts.get(signal.kind)
-        if began_s is not None and signal.elapsed_s - began_s < BURST_S:
-            weight = 0.0
-        else:
+        is_same_burst = began_s is not None and signal.elapsed_s - began_s < BURST_S
+        if not is_same_burst:
             bursts[signal.kind] = signal.elapsed_s
+            in_burst[signal.kind] = 0
         if signal.kind in _GOOD:
             takes_s = signal.wait_s if signal.wait_s is not None else takes_s
             if outage_began_s is not None and not _asked_after(signal, outage_seen_s):
                 continue  # the five of eight that came before the pool ran dry
-            came += weight * _GOOD[signal.kind]
-            outage_began_s = None
+            before = in_burst[signal.kind]
+            in_burst[signal.kind] = min(gpus, before + (signal.gpus or gpus))
+            came += weight * _GOOD[signal.kind] * (in_burst[signal.kind] - before) / gpus
+            since_outage[signal.kind] += signal.gpus or gpus
+            if since_outage[signal.kind] >= gpus:
+                outage_began_s = None
         elif signal.kind in _BAD:
-            failed += weight * _BAD[signal.kind]
+            failed += 0.0 if is_same_burst else weight * _BAD[signal.kind]
             if signal.kind in _OUTAGE:
                 outage_began_s = outage_began_s or signal.elapsed_s
                 outage_seen_s = signal.elapsed_s
+                since_outage.clear()
         elif signal.kind is SignalKind.ADMITTED and age_s <= DRAIN_WINDOW_S:
             admitted_gpus += signal.gpus
             oldest_s = min(oldest_s, signal.elapsed_s)
-    outage_s = _outage_age(outage_began_s, outage_seen_s, now_s)
+    outage_s = _outage_age(outage_began_s, outage_seen_s, now_s, half_life_s)
     span_s = max(now_s - oldest_s, 60.0)
     return Outlook(
         chance=came / (came + failed),
@@ -99,13 +118,24 @@ def outlook(signals: Iterable[Signal], capacity_type: CapacityType, now_s: float
     )
 
 
-def _asked_after(signal: Signal, outage_seen_s: float) -> bool:
-    """Return whether nodes that came were asked for after the outage was last seen."""
+def came_since(signals: Iterable[Signal], since_s: float, gpus: int) -> bool:
+    """Return whether nodes for a gang of ``gpus`` came that were asked for after ``since_s``."""
+    came: Counter[SignalKind] = Counter()
+    for signal in signals:
+        if signal.kind in _GOOD and _asked_after(signal, since_s):
+            came[signal.kind] += signal.gpus or gpus
+    return any(total >= gpus for total in came.values())
+
+
+def _asked_after(signal: Signal, seen_s: float) -> bool:
+    """Return whether nodes that came were asked for after something was last seen."""
     asked_s = signal.elapsed_s - (signal.wait_s or 0.0)
-    return asked_s > outage_seen_s + SKEW_S
+    return asked_s > seen_s + SKEW_S
 
 
-def _outage_age(began_s: float | None, seen_s: float, now_s: float) -> float | None:
+def _outage_age(
+    began_s: float | None, seen_s: float, now_s: float, half_life_s: float
+) -> float | None:
     """Return the outage's age, None when there is none or it is believed over.
 
     An outage last confirmed long ago, against how long it was known to last, is over or not: the
@@ -115,6 +145,6 @@ def _outage_age(began_s: float | None, seen_s: float, now_s: float) -> float | N
         return None
     lasted_s = max(seen_s - began_s, LOOK_AGAIN_MIN_S)
     quiet_s = now_s - seen_s
-    if quiet_s > max(2.0 * lasted_s, HALF_LIFE_S):
+    if quiet_s > max(2.0 * lasted_s, half_life_s):
         return None
     return now_s - began_s

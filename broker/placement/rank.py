@@ -8,6 +8,7 @@ it. A region's weight divides the score; weight 0 is never first.
 """
 
 import zlib
+from dataclasses import dataclass
 
 from broker.model.capacity import FlavorKey, Forecast, Offer
 from broker.model.run import Run
@@ -23,18 +24,50 @@ SPREAD_USUAL = 0.02
 SPREAD_CROWD = 0.5  # a reclaim frees no capacity: many that move at once must not meet again
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parts:
+    """A score in its parts: US dollars per hour of progress, then the factors on them."""
+
+    machines: float
+    waiting: float
+    taste: float
+    weight: float
+
+    @property
+    def of_taste(self) -> float:
+        """What the place of the hardware option among the accepted adds."""
+        return (self.machines + self.waiting) * (self.taste - 1.0)
+
+    @property
+    def of_weight(self) -> float:
+        """What the policy's weight adds; negative where it draws."""
+        return self.total - (self.machines + self.waiting) * self.taste
+
+    @property
+    def total(self) -> float:
+        """The score."""
+        return (self.machines + self.waiting) * self.taste / max(self.weight, 1e-9)
+
+
 def score(question: Question, forecast: Forecast, content_s: float) -> float:
     """Return an offer's score in US dollars per hour of progress at the reference speed."""
+    return parts(question, forecast, content_s).total
+
+
+def parts(question: Question, forecast: Forecast, content_s: float) -> Parts:
+    """Return what an offer's score is made of."""
     run, flavor, option = question.run, question.flavor, question.option
     hours = max(60.0, remaining_work_s(run) or WORK_S) / 3600.0
     price = float(price_of(flavor) or 0)
     dearest = float(question.view.dearest.get(flavor.accelerator, 0)) or 1.0
-    work = price * option.gpus / option.relative_speed * hours
     wait_cost = dearest * option.gpus * wait_hours(question, forecast, content_s)
     haste = CLIMBED_HASTE if run.climbed else 1.0
-    taste = 1.0 + TASTE * question.option_index
-    weight = question.standing.policy.weight
-    return (work + haste * wait_cost) / hours * taste / max(weight, 1e-9)
+    return Parts(
+        machines=price * option.gpus / option.relative_speed,
+        waiting=haste * wait_cost / hours,
+        taste=1.0 + TASTE * question.option_index,
+        weight=question.standing.policy.weight,
+    )
 
 
 def wait_hours(question: Question, forecast: Forecast, content_s: float) -> float:
@@ -54,8 +87,12 @@ def spread(run: Run, key: FlavorKey, share: float) -> float:
     place that takes all of them is found dearer by half. What is left is chance, the same for this
     run and flavor for ever.
     """
-    unit = zlib.crc32(f"{run.uid}/{key.cluster}/{key.queue}/{key.flavor}".encode()) / 2**32
-    return 1.0 + SPREAD_USUAL * unit + SPREAD_CROWD * share
+    return 1.0 + SPREAD_USUAL * lot(run, key) + SPREAD_CROWD * share
+
+
+def lot(run: Run, key: FlavorKey) -> float:
+    """Return the run's own lot for a flavor, 0 to 1, the same for ever."""
+    return zlib.crc32(f"{run.uid}/{key.cluster}/{key.queue}/{key.flavor}".encode()) / 2**32
 
 
 def worth(run: Run, offer: Offer, share: float, delay: float) -> float:

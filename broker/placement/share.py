@@ -142,7 +142,7 @@ class Tally:
 
     def _stock(self, flavor: FlavorFacts, offer: Offer, now: Moment) -> tuple[Reason, str] | None:
         """Hold back where nodes do not come: more gangs would bring none."""
-        outage_s = self._view.outlook(flavor, now.elapsed_s).outage_s
+        outage_s = self._view.outlook(flavor, now.elapsed_s, offer.gpus).outage_s
         waiting = self._sum(offer.key).waiting
         if outage_s is None or waiting < QUEUE_AHEAD:
             return None

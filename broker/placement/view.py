@@ -23,7 +23,7 @@ from broker.placement.demand import Demand, demand_of, rank_of
 from broker.placement.group import Group
 from broker.placement.line import Agenda
 from broker.placement.load import Load
-from broker.placement.outlook import FORGET_AFTER_S, Outlook, outlook
+from broker.placement.outlook import FORGET_AFTER_S, Outlook, came_since, outlook
 from broker.placement.standing import RegionStanding, Resumable
 
 SIGNALS_KEPT = 32  # per flavor: at one a minute half an hour of an outage, and no more memory
@@ -63,7 +63,7 @@ class View:
         self.copy_rates: dict[str, float] = {}
         self._signals: dict[FlavorKey, deque[Signal]] = {}
         self._group_of: dict[str, Group] = {}
-        self._outlooks: dict[FlavorKey, tuple[int, float, Outlook]] = {}
+        self._outlooks: dict[tuple[FlavorKey, int], tuple[int, float, Outlook]] = {}
         self._by_accelerator: dict[str, dict[Group, None]] = {}
         self._by_team: dict[str, dict[Group, None]] = {}
 
@@ -185,16 +185,26 @@ class View:
 
     # ---- Questions ------------------------------------------------------------------------------
 
-    def outlook(self, flavor: FlavorFacts, now_s: float) -> Outlook:
-        """Return what the signals of a flavor say now."""
+    def outlook(self, flavor: FlavorFacts, now_s: float, gpus: int) -> Outlook:
+        """Return what the signals of a flavor say now to a gang of ``gpus``."""
         stamp = self._stamps.get(flavor.key, 0)
-        known = self._outlooks.get(flavor.key)
+        known = self._outlooks.get((flavor.key, gpus))
         # A tenth of the shortest look-again time changes no choice.
         if known is not None and known[0] == stamp and now_s - known[1] < 3.0:
             return known[2]
-        fresh = outlook(self._signals.get(flavor.key, ()), flavor.capacity_type, now_s)
-        self._outlooks[flavor.key] = (stamp, now_s, fresh)
+        fresh = outlook(
+            self._signals.get(flavor.key, ()),
+            flavor.capacity_type,
+            now_s,
+            gpus=gpus,
+            half_life_s=self.region(flavor.region).policy.patience.stockout_half_life_s,
+        )
+        self._outlooks[flavor.key, gpus] = (stamp, now_s, fresh)
         return fresh
+
+    def has_come_since(self, flavor: FlavorFacts, since_s: float, gpus: int) -> bool:
+        """Return whether nodes for ``gpus`` were seen to come to a flavor, asked for since then."""
+        return came_since(self._signals.get(flavor.key, ()), since_s, gpus)
 
     def touched_since(self, pulse: int) -> list[FlavorKey] | None:
         """Return the flavors touched after a pulse, None when that is too long ago to know."""

@@ -3,21 +3,27 @@
 from broker.model.capacity import FlavorKey, Forecast, Offer, Refusal
 from broker.model.intent import CapacityType
 from broker.model.run import Run
+from broker.placement.compare import Compared
 from broker.placement.explain import Explanation
 from broker.service import enums, wire
-from broker.v1 import offer_pb2
+from broker.v1 import errors_pb2, offer_pb2
 
 
 def estimate_message(run: Run, explanation: Explanation) -> offer_pb2.Estimate:
     """Return all places that were looked at, best first. Chosen: where the run waits, or would."""
-    chosen = {leg.site.key for leg in run.waiting_placements}
+    chosen = {(leg.site.key, leg.site.hardware_index) for leg in run.waiting_placements}
     if explanation.chosen is not None:
-        chosen.add(explanation.chosen.key)
+        chosen.add(_where(explanation.chosen))
     return offer_pb2.Estimate(
-        offers=[_offer(offer, is_chosen=offer.key in chosen) for offer in explanation.offers],
+        offers=[_offer(one, is_chosen=_where(one.offer) in chosen) for one in explanation.compared],
         refusals=[_refusal(refusal) for refusal in explanation.refusals],
         summary=explanation.wait.message,
+        never_fits=explanation.never_fits,
     )
+
+
+def _where(offer: Offer) -> tuple[FlavorKey, int]:
+    return offer.key, offer.hardware_index
 
 
 def _place(key: FlavorKey, region: str, capacity_type: CapacityType) -> offer_pb2.Place:
@@ -30,7 +36,8 @@ def _place(key: FlavorKey, region: str, capacity_type: CapacityType) -> offer_pb
     )
 
 
-def _offer(offer: Offer, *, is_chosen: bool) -> offer_pb2.Offer:
+def _offer(one: Compared, *, is_chosen: bool) -> offer_pb2.Offer:
+    offer = one.offer
     return offer_pb2.Offer(
         place=_place(offer.key, offer.region, offer.capacity_type),
         hardware_index=offer.hardware_index,
@@ -42,6 +49,11 @@ def _offer(offer: Offer, *, is_chosen: bool) -> offer_pb2.Offer:
         content_wait=wire.duration(offer.content_s),
         score=offer.score,
         chosen=is_chosen,
+        comparison=enums.COMPARISON[one.comparison],
+        held_back_by=errors_pb2.REASON_UNSPECIFIED
+        if one.reason is None
+        else enums.REASON[one.reason],
+        compared=one.message,
     )
 
 

@@ -4,7 +4,7 @@ The rule: a name is the same on both sides but for the wire's prefix, which a te
 """
 
 from broker.model.actor import ActorKind
-from broker.model.capacity import Certainty
+from broker.model.capacity import Certainty, Comparison
 from broker.model.intent import AfterMaxWait, CapacityType, CheckpointFormat, TopologyWish
 from broker.model.reasons import FailureClass, Reason
 from broker.model.run import CloseRule, Purpose
@@ -18,6 +18,7 @@ AFTER_MAX_WAIT = numbers(AfterMaxWait, intent_pb2.AfterMaxWait, "AFTER_MAX_WAIT"
 TOPOLOGY_WISH = numbers(TopologyWish, intent_pb2.TopologyWish, "TOPOLOGY_WISH")
 CHECKPOINT_FORMAT = numbers(CheckpointFormat, intent_pb2.CheckpointFormat, "CHECKPOINT_FORMAT")
 CERTAINTY = numbers(Certainty, offer_pb2.Certainty, "CERTAINTY")
+COMPARISON = numbers(Comparison, offer_pb2.Comparison, "COMPARISON")
 PURPOSE = numbers(Purpose, placement_pb2.Purpose, "PURPOSE")
 PLACEMENT_STATE = numbers(PlacementState, placement_pb2.PlacementState, "PLACEMENT_STATE")
 PLACEMENT_END = numbers(PlacementEnd, placement_pb2.PlacementEnd, "PLACEMENT_END")

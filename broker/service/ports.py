@@ -15,11 +15,13 @@ from broker.model.actor import Actor
 from broker.model.capacity import ClusterFacts
 from broker.model.checkpoint import CheckpointRef
 from broker.model.faults import Fault
+from broker.model.intent import Intent
 from broker.model.moment import Moment
 from broker.model.policy import TeamStanding
 from broker.model.run import Progress, Run
 from broker.model.sightings import CheckpointFile, Orphan, Replica
 from broker.placement.explain import Explanation
+from broker.placement.nearest import NeverFits
 from broker.store.listing import RunPage, RunQuery
 
 
@@ -116,6 +118,10 @@ class Explainer(Protocol):
 
     def explain(self, run: Run, now: Moment) -> Explanation:
         """Return all offers and refusals."""
+        ...
+
+    def never_fits(self, intent: Intent) -> NeverFits | None:
+        """Return why no place could ever take an intent; None when one could, or it is unknown."""
         ...
 
 

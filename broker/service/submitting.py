@@ -16,13 +16,14 @@ from broker.history.refusals import Refused
 from broker.model import names
 from broker.model.actor import Actor
 from broker.model.checkpoint import Checkpoint
+from broker.model.intent import Intent
 from broker.model.reasons import Reason
 from broker.model.run import Run
 from broker.service import fields
 from broker.service.convert_intent import completed, intent_of
 from broker.service.convert_offer import estimate_message
 from broker.service.convert_run import run_message
-from broker.service.errors import InvalidArgument, invalid, not_found
+from broker.service.errors import InvalidArgument, Violation, invalid, not_found
 from broker.service.judging import intent_violations
 from broker.service.ports import Ports
 from broker.v1 import run_pb2, run_service_pb2
@@ -43,14 +44,15 @@ async def submit(
     intent = intent_of(request.intent, team=team, owner=actor.name, field="intent")
     command = SubmitRun(
         name=_name(ports, team, request.run_id, is_real=not request.validate_only),
-        uid=ports.draw(UID_LENGTH),
+        uid=_asked_uid(request) if request.validate_only else ports.draw(UID_LENGTH),
         intent=intent,
         request_id=request_id,
         body_digest=_body_digest(request),
     )
-    await _judge(ports, command)
     if request.validate_only:
+        await _judge(ports, command, intent_violations(ports, intent))
         return _estimate(ports, command, actor)
+    await _judge(ports, command, _violations(ports, intent))
     run = await _create(ports, command, actor)
     # The same request made it, perhaps long ago and with other terms by now.
     sent = completed(request.intent, intent) if run.intent == intent else None
@@ -78,19 +80,28 @@ async def fork(ports: Ports, request: run_service_pb2.ForkRunRequest, actor: Act
         forked_from=parent_name,
     )
     if request.HasField("intent"):
-        await _judge(ports, command)
+        await _judge(ports, command, _violations(ports, intent))
     if not await _was_made(ports, command):
         command = await _with_seed(ports, parent, request, command, actor)
     return run_message(await _create(ports, command, actor), ports.clock.now())
 
 
-async def _judge(ports: Ports, command: SubmitRun) -> None:
+def _violations(ports: Ports, intent: Intent) -> tuple[Violation, ...]:
+    """Return the rules that an intent breaks, and whether any place could ever take it."""
+    broken = intent_violations(ports, intent)
+    misfit = None if broken else ports.explainer.never_fits(intent)
+    if misfit is None:
+        return broken
+    field = "intent.workload.hardware"
+    return (Violation(field=field, message=misfit.message, reason=Reason.NEVER_FITS),)
+
+
+async def _judge(ports: Ports, command: SubmitRun, violations: tuple[Violation, ...]) -> None:
     """Refuse an intent that breaks a rule, unless this very request made a run before.
 
     A deadline that has passed since, or a region that was taken away, must not turn the repetition
     of a request into a refusal (law 2).
     """
-    violations = intent_violations(ports, command.intent)
     if violations and not await _was_made(ports, command):
         raise InvalidArgument(violations)
 
@@ -185,6 +196,13 @@ def _name(ports: Ports, team: str, run_id: str, *, is_real: bool) -> str:
     elif not names.is_id(run_id):
         raise invalid("run_id", f"is not an id; {names.ID_RULE}")
     return names.run_name(team, run_id)
+
+
+def _asked_uid(request: run_service_pb2.SubmitRunRequest) -> str:
+    """Return the uid of what is only asked about: asked again, its lots are the same."""
+    return hashlib.sha256(request.intent.SerializeToString(deterministic=True)).hexdigest()[
+        :UID_LENGTH
+    ]
 
 
 def _body_digest(

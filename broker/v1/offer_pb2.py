@@ -28,23 +28,25 @@ from google.protobuf import duration_pb2 as google_dot_protobuf_dot_duration__pb
 from google.type import money_pb2 as google_dot_type_dot_money__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x15\x62roker/v1/offer.proto\x12\tbroker.v1\x1a\x16\x62roker/v1/errors.proto\x1a\x16\x62roker/v1/intent.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x17google/type/money.proto\"c\n\x08\x45stimate\x12 \n\x06offers\x18\x01 \x03(\x0b\x32\x10.broker.v1.Offer\x12$\n\x08refusals\x18\x02 \x03(\x0b\x32\x12.broker.v1.Refusal\x12\x0f\n\x07summary\x18\x03 \x01(\t\"w\n\x05Place\x12\x0e\n\x06region\x18\x01 \x01(\t\x12\x0f\n\x07\x63luster\x18\x02 \x01(\t\x12\r\n\x05queue\x18\x03 \x01(\t\x12\x0e\n\x06\x66lavor\x18\x04 \x01(\t\x12.\n\rcapacity_type\x18\x05 \x01(\x0e\x32\x17.broker.v1.CapacityType\"\xb0\x02\n\x05Offer\x12\x1f\n\x05place\x18\x01 \x01(\x0b\x32\x10.broker.v1.Place\x12\x16\n\x0ehardware_index\x18\x02 \x01(\x05\x12\r\n\x05nodes\x18\x03 \x01(\x05\x12\x0c\n\x04gpus\x18\x04 \x01(\x05\x12.\n\x12price_per_gpu_hour\x18\x05 \x01(\x0b\x32\x12.google.type.Money\x12*\n\x0eprice_per_hour\x18\x06 \x01(\x0b\x32\x12.google.type.Money\x12%\n\x08\x66orecast\x18\x07 \x01(\x0b\x32\x13.broker.v1.Forecast\x12/\n\x0c\x63ontent_wait\x18\x08 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\r\n\x05score\x18\t \x01(\x01\x12\x0e\n\x06\x63hosen\x18\n \x01(\x08\"\xa2\x01\n\x08\x46orecast\x12&\n\x03p50\x18\x01 \x01(\x0b\x32\x19.google.protobuf.Duration\x12&\n\x03p90\x18\x02 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x0e\n\x06\x63hance\x18\x03 \x01(\x01\x12\'\n\tcertainty\x18\x04 \x01(\x0e\x32\x14.broker.v1.Certainty\x12\r\n\x05\x62\x61sis\x18\x05 \x01(\t\"v\n\x07Refusal\x12\x1f\n\x05place\x18\x01 \x01(\x0b\x32\x10.broker.v1.Place\x12\x16\n\x0ehardware_index\x18\x02 \x01(\x05\x12!\n\x06reason\x18\x03 \x01(\x0e\x32\x11.broker.v1.Reason\x12\x0f\n\x07message\x18\x04 \x01(\t*\x87\x01\n\tCertainty\x12\x19\n\x15\x43\x45RTAINTY_UNSPECIFIED\x10\x00\x12\x18\n\x14\x43\x45RTAINTY_NODES_FREE\x10\x01\x12\x14\n\x10\x43\x45RTAINTY_BOOKED\x10\x02\x12\x18\n\x14\x43\x45RTAINTY_QUOTA_ONLY\x10\x03\x12\x15\n\x11\x43\x45RTAINTY_UNKNOWN\x10\x04\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x15\x62roker/v1/offer.proto\x12\tbroker.v1\x1a\x16\x62roker/v1/errors.proto\x1a\x16\x62roker/v1/intent.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x17google/type/money.proto\"w\n\x08\x45stimate\x12 \n\x06offers\x18\x01 \x03(\x0b\x32\x10.broker.v1.Offer\x12$\n\x08refusals\x18\x02 \x03(\x0b\x32\x12.broker.v1.Refusal\x12\x0f\n\x07summary\x18\x03 \x01(\t\x12\x12\n\nnever_fits\x18\x04 \x01(\x08\"w\n\x05Place\x12\x0e\n\x06region\x18\x01 \x01(\t\x12\x0f\n\x07\x63luster\x18\x02 \x01(\t\x12\r\n\x05queue\x18\x03 \x01(\t\x12\x0e\n\x06\x66lavor\x18\x04 \x01(\t\x12.\n\rcapacity_type\x18\x05 \x01(\x0e\x32\x17.broker.v1.CapacityType\"\x96\x03\n\x05Offer\x12\x1f\n\x05place\x18\x01 \x01(\x0b\x32\x10.broker.v1.Place\x12\x16\n\x0ehardware_index\x18\x02 \x01(\x05\x12\r\n\x05nodes\x18\x03 \x01(\x05\x12\x0c\n\x04gpus\x18\x04 \x01(\x05\x12.\n\x12price_per_gpu_hour\x18\x05 \x01(\x0b\x32\x12.google.type.Money\x12*\n\x0eprice_per_hour\x18\x06 \x01(\x0b\x32\x12.google.type.Money\x12%\n\x08\x66orecast\x18\x07 \x01(\x0b\x32\x13.broker.v1.Forecast\x12/\n\x0c\x63ontent_wait\x18\x08 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\r\n\x05score\x18\t \x01(\x01\x12\x0e\n\x06\x63hosen\x18\n \x01(\x08\x12)\n\ncomparison\x18\x0b \x01(\x0e\x32\x15.broker.v1.Comparison\x12\'\n\x0cheld_back_by\x18\x0c \x01(\x0e\x32\x11.broker.v1.Reason\x12\x10\n\x08\x63ompared\x18\r \x01(\t\"\xa2\x01\n\x08\x46orecast\x12&\n\x03p50\x18\x01 \x01(\x0b\x32\x19.google.protobuf.Duration\x12&\n\x03p90\x18\x02 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x0e\n\x06\x63hance\x18\x03 \x01(\x01\x12\'\n\tcertainty\x18\x04 \x01(\x0e\x32\x14.broker.v1.Certainty\x12\r\n\x05\x62\x61sis\x18\x05 \x01(\t\"v\n\x07Refusal\x12\x1f\n\x05place\x18\x01 \x01(\x0b\x32\x10.broker.v1.Place\x12\x16\n\x0ehardware_index\x18\x02 \x01(\x05\x12!\n\x06reason\x18\x03 \x01(\x0e\x32\x11.broker.v1.Reason\x12\x0f\n\x07message\x18\x04 \x01(\t*\x87\x02\n\nComparison\x12\x1a\n\x16\x43OMPARISON_UNSPECIFIED\x10\x00\x12\x13\n\x0f\x43OMPARISON_BEST\x10\x01\x12\x15\n\x11\x43OMPARISON_DEARER\x10\x02\x12\x14\n\x10\x43OMPARISON_LATER\x10\x03\x12\x1d\n\x19\x43OMPARISON_LESS_PREFERRED\x10\x04\x12\x1a\n\x16\x43OMPARISON_LESS_WEIGHT\x10\x05\x12\x16\n\x12\x43OMPARISON_CROWDED\x10\x06\x12\x12\n\x0e\x43OMPARISON_LOT\x10\x07\x12\x18\n\x14\x43OMPARISON_HELD_BACK\x10\x08\x12\x1a\n\x16\x43OMPARISON_LAST_RESORT\x10\t*\x87\x01\n\tCertainty\x12\x19\n\x15\x43\x45RTAINTY_UNSPECIFIED\x10\x00\x12\x18\n\x14\x43\x45RTAINTY_NODES_FREE\x10\x01\x12\x14\n\x10\x43\x45RTAINTY_BOOKED\x10\x02\x12\x18\n\x14\x43\x45RTAINTY_QUOTA_ONLY\x10\x03\x12\x15\n\x11\x43\x45RTAINTY_UNKNOWN\x10\x04\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'broker.v1.offer_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_CERTAINTY']._serialized_start=956
-  _globals['_CERTAINTY']._serialized_end=1091
+  _globals['_COMPARISON']._serialized_start=1078
+  _globals['_COMPARISON']._serialized_end=1341
+  _globals['_CERTAINTY']._serialized_start=1344
+  _globals['_CERTAINTY']._serialized_end=1479
   _globals['_ESTIMATE']._serialized_start=141
-  _globals['_ESTIMATE']._serialized_end=240
-  _globals['_PLACE']._serialized_start=242
-  _globals['_PLACE']._serialized_end=361
-  _globals['_OFFER']._serialized_start=364
-  _globals['_OFFER']._serialized_end=668
-  _globals['_FORECAST']._serialized_start=671
-  _globals['_FORECAST']._serialized_end=833
-  _globals['_REFUSAL']._serialized_start=835
-  _globals['_REFUSAL']._serialized_end=953
+  _globals['_ESTIMATE']._serialized_end=260
+  _globals['_PLACE']._serialized_start=262
+  _globals['_PLACE']._serialized_end=381
+  _globals['_OFFER']._serialized_start=384
+  _globals['_OFFER']._serialized_end=790
+  _globals['_FORECAST']._serialized_start=793
+  _globals['_FORECAST']._serialized_end=955
+  _globals['_REFUSAL']._serialized_start=957
+  _globals['_REFUSAL']._serialized_end=1075
 # @@protoc_insertion_point(module_scope)

@@ -23,6 +23,60 @@ else:
 
 DESCRIPTOR: _descriptor.FileDescriptor
 
+class _Comparison:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _ComparisonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Comparison.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    COMPARISON_UNSPECIFIED: _Comparison.ValueType  # 0
+    """Not said."""
+    COMPARISON_BEST: _Comparison.ValueType  # 1
+    """It is the best buy, waiting counted, and may be taken now."""
+    COMPARISON_DEARER: _Comparison.ValueType  # 2
+    """Its machines cost more for an hour of progress."""
+    COMPARISON_LATER: _Comparison.ValueType  # 3
+    """It starts later, or less likely."""
+    COMPARISON_LESS_PREFERRED: _Comparison.ValueType  # 4
+    """It is a hardware option that the run prefers less."""
+    COMPARISON_LESS_WEIGHT: _Comparison.ValueType  # 5
+    """Ops give its region less weight."""
+    COMPARISON_CROWDED: _Comparison.ValueType  # 6
+    """Many that lost their place of late went there."""
+    COMPARISON_LOT: _Comparison.ValueType  # 7
+    """It is as good. Each run draws its own lot for each place, once, so that alike runs spread."""
+    COMPARISON_HELD_BACK: _Comparison.ValueType  # 8
+    """It would be better and may not be taken now."""
+    COMPARISON_LAST_RESORT: _Comparison.ValueType  # 9
+    """It gave this run no machines, and nothing newer says that it would now."""
+
+class Comparison(_Comparison, metaclass=_ComparisonEnumTypeWrapper):
+    """Why an offer stands where it does among those of a run: what puts it furthest behind the one that
+    is taken.
+    """
+
+COMPARISON_UNSPECIFIED: Comparison.ValueType  # 0
+"""Not said."""
+COMPARISON_BEST: Comparison.ValueType  # 1
+"""It is the best buy, waiting counted, and may be taken now."""
+COMPARISON_DEARER: Comparison.ValueType  # 2
+"""Its machines cost more for an hour of progress."""
+COMPARISON_LATER: Comparison.ValueType  # 3
+"""It starts later, or less likely."""
+COMPARISON_LESS_PREFERRED: Comparison.ValueType  # 4
+"""It is a hardware option that the run prefers less."""
+COMPARISON_LESS_WEIGHT: Comparison.ValueType  # 5
+"""Ops give its region less weight."""
+COMPARISON_CROWDED: Comparison.ValueType  # 6
+"""Many that lost their place of late went there."""
+COMPARISON_LOT: Comparison.ValueType  # 7
+"""It is as good. Each run draws its own lot for each place, once, so that alike runs spread."""
+COMPARISON_HELD_BACK: Comparison.ValueType  # 8
+"""It would be better and may not be taken now."""
+COMPARISON_LAST_RESORT: Comparison.ValueType  # 9
+"""It gave this run no machines, and nothing newer says that it would now."""
+Global___Comparison: _TypeAlias = Comparison  # noqa: Y015
+
 class _Certainty:
     ValueType = _typing.NewType("ValueType", _builtins.int)
     V: _TypeAlias = ValueType  # noqa: Y015
@@ -64,8 +118,13 @@ class Estimate(_message.Message):
     OFFERS_FIELD_NUMBER: _builtins.int
     REFUSALS_FIELD_NUMBER: _builtins.int
     SUMMARY_FIELD_NUMBER: _builtins.int
+    NEVER_FITS_FIELD_NUMBER: _builtins.int
     summary: _builtins.str
     """What the broker would do, in one sentence."""
+    never_fits: _builtins.bool
+    """Whether no place could ever take the run, as known from clusters that were all seen. A
+    SubmitRun of it is refused (NEVER_FITS).
+    """
     @_builtins.property
     def offers(self) -> _containers.RepeatedCompositeFieldContainer[Global___Offer]:
         """Where the run could start, best first."""
@@ -80,10 +139,11 @@ class Estimate(_message.Message):
         offers: _abc.Iterable[Global___Offer] | None = ...,
         refusals: _abc.Iterable[Global___Refusal] | None = ...,
         summary: _builtins.str = ...,
+        never_fits: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["offers", b"offers", "refusals", b"refusals", "summary", b"summary"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["never_fits", b"never_fits", "offers", b"offers", "refusals", b"refusals", "summary", b"summary"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -143,6 +203,9 @@ class Offer(_message.Message):
     CONTENT_WAIT_FIELD_NUMBER: _builtins.int
     SCORE_FIELD_NUMBER: _builtins.int
     CHOSEN_FIELD_NUMBER: _builtins.int
+    COMPARISON_FIELD_NUMBER: _builtins.int
+    HELD_BACK_BY_FIELD_NUMBER: _builtins.int
+    COMPARED_FIELD_NUMBER: _builtins.int
     hardware_index: _builtins.int
     """Which hardware option of the workload it would run, from 0."""
     nodes: _builtins.int
@@ -153,6 +216,12 @@ class Offer(_message.Message):
     """What offers are ordered by; lower is better. Comparable within one answer only."""
     chosen: _builtins.bool
     """Whether the broker waits here, or would."""
+    comparison: Global___Comparison.ValueType
+    """Why it stands where it does among the offers."""
+    held_back_by: _errors_pb2.Reason.ValueType
+    """What holds it back, where `comparison` is HELD_BACK or LAST_RESORT."""
+    compared: _builtins.str
+    """The same in words."""
     @_builtins.property
     def place(self) -> Global___Place:
         """The place."""
@@ -186,10 +255,13 @@ class Offer(_message.Message):
         content_wait: _duration_pb2.Duration | None = ...,
         score: _builtins.float = ...,
         chosen: _builtins.bool = ...,
+        comparison: Global___Comparison.ValueType = ...,
+        held_back_by: _errors_pb2.Reason.ValueType = ...,
+        compared: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["content_wait", b"content_wait", "forecast", b"forecast", "place", b"place", "price_per_gpu_hour", b"price_per_gpu_hour", "price_per_hour", b"price_per_hour"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["chosen", b"chosen", "content_wait", b"content_wait", "forecast", b"forecast", "gpus", b"gpus", "hardware_index", b"hardware_index", "nodes", b"nodes", "place", b"place", "price_per_gpu_hour", b"price_per_gpu_hour", "price_per_hour", b"price_per_hour", "score", b"score"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["chosen", b"chosen", "compared", b"compared", "comparison", b"comparison", "content_wait", b"content_wait", "forecast", b"forecast", "gpus", b"gpus", "hardware_index", b"hardware_index", "held_back_by", b"held_back_by", "nodes", b"nodes", "place", b"place", "price_per_gpu_hour", b"price_per_gpu_hour", "price_per_hour", b"price_per_hour", "score", b"score"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -470,6 +470,7 @@ class Patience(_message.Message):
     START_REPORT_FIELD_NUMBER: _builtins.int
     VERDICT_FIELD_NUMBER: _builtins.int
     CONTENT_FIELD_NUMBER: _builtins.int
+    STOCKOUT_HALF_LIFE_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def quota(self) -> _duration_pb2.Duration:
         """The quota stays full. The default is 10 minutes."""
@@ -514,6 +515,12 @@ class Patience(_message.Message):
     def content(self) -> _duration_pb2.Duration:
         """Content is on the way. The default is 30 minutes."""
 
+    @_builtins.property
+    def stockout_half_life(self) -> _duration_pb2.Duration:
+        """News of capacity says half as much after so long; until then a place that gave a run no machines
+        is its last resort. The default is 30 minutes.
+        """
+
     def __init__(
         self,
         *,
@@ -528,10 +535,11 @@ class Patience(_message.Message):
         start_report: _duration_pb2.Duration | None = ...,
         verdict: _duration_pb2.Duration | None = ...,
         content: _duration_pb2.Duration | None = ...,
+        stockout_half_life: _duration_pb2.Duration | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["capacity", b"capacity", "cluster_silent", b"cluster_silent", "content", b"content", "flex_silent", b"flex_silent", "image_pull", b"image_pull", "partial", b"partial", "pods", b"pods", "quota", b"quota", "start_report", b"start_report", "verdict", b"verdict", "wedged", b"wedged"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["capacity", b"capacity", "cluster_silent", b"cluster_silent", "content", b"content", "flex_silent", b"flex_silent", "image_pull", b"image_pull", "partial", b"partial", "pods", b"pods", "quota", b"quota", "start_report", b"start_report", "stockout_half_life", b"stockout_half_life", "verdict", b"verdict", "wedged", b"wedged"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["capacity", b"capacity", "cluster_silent", b"cluster_silent", "content", b"content", "flex_silent", b"flex_silent", "image_pull", b"image_pull", "partial", b"partial", "pods", b"pods", "quota", b"quota", "start_report", b"start_report", "verdict", b"verdict", "wedged", b"wedged"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["capacity", b"capacity", "cluster_silent", b"cluster_silent", "content", b"content", "flex_silent", b"flex_silent", "image_pull", b"image_pull", "partial", b"partial", "pods", b"pods", "quota", b"quota", "start_report", b"start_report", "stockout_half_life", b"stockout_half_life", "verdict", b"verdict", "wedged", b"wedged"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -12,7 +12,7 @@ from grpc import StatusCode
 
 from broker.history.events import RunEvent
 from broker.model.actor import ActorKind
-from broker.model.capacity import Certainty
+from broker.model.capacity import Certainty, Comparison
 from broker.model.intent import AfterMaxWait, CapacityType, CheckpointFormat, TopologyWish
 from broker.model.reasons import FailureClass, Reason
 from broker.model.run import CloseRule, Purpose
@@ -35,6 +35,7 @@ MIRRORS: list[tuple[type[StrEnum], Any, str]] = [
     (TopologyWish, intent_pb2.TopologyWish, "TOPOLOGY_WISH"),
     (CheckpointFormat, intent_pb2.CheckpointFormat, "CHECKPOINT_FORMAT"),
     (Certainty, offer_pb2.Certainty, "CERTAINTY"),
+    (Comparison, offer_pb2.Comparison, "COMPARISON"),
     (ActorKind, event_pb2.ActorKind, "ACTOR_KIND"),
 ]
 RPC = re.compile(r"((?:^  //.*\n)+)  rpc (\w+)\(", re.MULTILINE)

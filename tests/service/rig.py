@@ -24,11 +24,13 @@ from broker.history.refusals import Code, Refused
 from broker.model.capacity import ClusterFacts
 from broker.model.checkpoint import CheckpointRef
 from broker.model.faults import Fault
+from broker.model.intent import Intent
 from broker.model.moment import Moment
 from broker.model.reasons import Reason
 from broker.model.run import Progress, Run
 from broker.model.sightings import CheckpointFile, Orphan, Replica
 from broker.placement.explain import Explanation, explain
+from broker.placement.nearest import NeverFits, never_fits
 from broker.placement.view import View
 from broker.runtime.clock import SystemClock
 from broker.service.bundles import BundleFolder
@@ -82,6 +84,12 @@ class Loops:
             view.apply_cluster(facts)
         view.apply_run(run)
         return explain(view, run, now)
+
+    def never_fits(self, intent: Intent) -> NeverFits | None:
+        view = View(resumable)
+        for facts in self.facts.values():
+            view.apply_cluster(facts)
+        return never_fits(view, intent, intent.terms)
 
     def progress(self, run: str) -> Progress | None:
         return self.reports.get(run)

@@ -14,7 +14,7 @@ from google.protobuf import duration_pb2, text_format
 
 from broker.history.commands import AcceptRun
 from broker.model.reasons import Reason
-from broker.v1 import errors_pb2, event_pb2, intent_pb2, run_pb2, run_service_pb2
+from broker.v1 import errors_pb2, event_pb2, intent_pb2, offer_pb2, run_pb2, run_service_pb2
 from tests.service.rig import DIGITS, VISION, Refusal, Rig, make_request, refusal_of, serving
 from tests.service.told import training
 
@@ -98,6 +98,49 @@ async def test_every_rule_that_is_broken_is_told_at_once(rig: Rig) -> None:
     amend = run_service_pb2.AmendRunRequest(name=run.name, terms=run.intent.terms, etag=run.etag)
     amend.terms.regions.append("nowhere")
     assert (await refused(rig.runs.AmendRun(amend))).fields == ("terms.regions[0]",)
+
+
+def too_wide(**changes: object) -> run_service_pb2.SubmitRunRequest:
+    """Return a request for nodes of eight, where every node has one."""
+    request = make_request(**changes)
+    request.intent.workload.hardware[0].accelerators_per_node = 8
+    request.intent.workload.hardware[0].nodes = 1
+    return request
+
+
+async def test_what_fits_nowhere_is_refused_with_what_would_fit(rig: Rig) -> None:
+    found = await refused(rig.runs.SubmitRun(too_wide()))
+    assert (found.code, found.reason) == (INVALID, "NEVER_FITS")
+    assert found.fields == ("intent.workload.hardware",)
+    answer = await rig.runs.SubmitRun(too_wide(validate_only=True))
+    assert answer.estimate.never_fits
+    assert not answer.estimate.offers
+    assert len(answer.estimate.refusals) == 3
+    assert "would take 8x1xh100 (nodes: 8" in answer.estimate.summary
+
+
+async def test_what_fits_nowhere_that_is_seen_waits_for_what_is_not(rig: Rig) -> None:
+    rig.silence("beta")
+    answer = await rig.runs.SubmitRun(too_wide(run_id="digits"))
+    assert answer.run.name == DIGITS
+
+
+async def test_an_accepted_request_is_not_refused_for_what_its_places_became(rig: Rig) -> None:
+    request = make_request(request_id="once")
+    first = await rig.runs.SubmitRun(request)
+    for region, facts in rig.loops.facts.items():
+        small = tuple(replace(flavor, nominal=1) for flavor in facts.flavors)
+        rig.loops.facts[region] = replace(facts, flavors=small)
+    assert (await rig.runs.SubmitRun(request)).run.name == first.run.name
+
+
+async def test_equal_offers_stand_in_the_same_order_whenever_asked_and_say_why(rig: Rig) -> None:
+    answers = [await rig.runs.SubmitRun(make_request(validate_only=True)) for _ in range(4)]
+    orders = [[offer.place.region for offer in one.estimate.offers] for one in answers]
+    assert orders == [orders[0]] * 4
+    causes = [offer.comparison for offer in answers[0].estimate.offers]
+    assert causes == [offer_pb2.COMPARISON_BEST, *[offer_pb2.COMPARISON_LOT] * 2]
+    assert all(offer.compared for offer in answers[0].estimate.offers)
 
 
 async def test_validate_only_says_where_it_would_go_and_creates_nothing(rig: Rig) -> None:

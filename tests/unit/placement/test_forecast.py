@@ -1,20 +1,28 @@
 """What signals say of capacity, and what that makes of the time to start."""
 
+from collections.abc import Iterable
 from dataclasses import replace
 
 import pytest
 
-from broker.model.capacity import Certainty, FlavorFacts, SignalKind
+from broker.model.capacity import Certainty, FlavorFacts, Signal, SignalKind
 from broker.model.intent import CapacityType
 from broker.placement.forecast import GATE_S, forecast
-from broker.placement.outlook import HALF_LIFE_S, LOOK_AGAIN_MAX_S, Outlook, outlook
+from broker.placement.outlook import LOOK_AGAIN_MAX_S, Outlook, outlook
 from tests.unit.placement.pictures import H100X8, make_flavor, signal
 
 FLAVOR = make_flavor()
+HALF_LIFE_S = 1800.0
 
 
 def believe(*seen: tuple[SignalKind, float], now_s: float = 10_000.0) -> Outlook:
-    return outlook([signal(FLAVOR, kind, at_s) for kind, at_s in seen], CapacityType.SPOT, now_s)
+    return weighed([signal(FLAVOR, kind, at_s) for kind, at_s in seen], now_s)
+
+
+def weighed(
+    signals: Iterable[Signal], now_s: float, kind: CapacityType = CapacityType.SPOT
+) -> Outlook:
+    return outlook(signals, kind, now_s, gpus=8, half_life_s=HALF_LIFE_S)
 
 
 def test_one_stockout_says_more_than_no_news_and_fades() -> None:
@@ -44,7 +52,7 @@ def test_an_outage_that_lasts_is_looked_at_ever_more_rarely() -> None:
 
 def test_on_demand_is_believed_more_than_spot_and_neither_is_certain() -> None:
     chances = [
-        outlook((), kind, 0.0).chance for kind in (CapacityType.SPOT, CapacityType.ON_DEMAND)
+        weighed((), 0.0, kind).chance for kind in (CapacityType.SPOT, CapacityType.ON_DEMAND)
     ]
     assert 0.5 < chances[0] < chances[1] < 1.0
 
@@ -74,7 +82,7 @@ def test_unknown_quota_is_not_zero_and_not_free() -> None:
 def test_the_queue_ahead_drains_at_the_rate_that_was_seen() -> None:
     full = make_flavor(reserved=64, ahead_gpus=24, nodes_free=8)
     admitted = [replace(signal(FLAVOR, SignalKind.ADMITTED, 9_000.0), gpus=32)]
-    seen = outlook(admitted, CapacityType.SPOT, 10_000.0)
+    seen = weighed(admitted, 10_000.0)
     found = forecast(full, seen, H100X8, None)
     assert found.p50_s == pytest.approx((24 + 8) / (32 / 1000.0) + GATE_S)
     assert "24 H100 ahead" in found.basis
@@ -94,5 +102,5 @@ def test_the_chance_is_that_of_a_start_within_the_wait() -> None:
 
 def test_how_long_nodes_took_of_late_is_what_they_are_expected_to_take() -> None:
     came = signal(FLAVOR, SignalKind.NODES_CAME, 9_000.0, wait_s=400.0)
-    seen = outlook([came], CapacityType.SPOT, 10_000.0)
+    seen = weighed([came], 10_000.0)
     assert foreseen(FLAVOR, seen)[0] == 400.0 + GATE_S
