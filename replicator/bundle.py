@@ -63,6 +63,11 @@ def check_bundle(store: ContentReader, sha256: str, on_chunk: OnChunk) -> None:
         raise Corrupt(entry.name, "its bytes are not those of its name")
 
 
+def remove_bundle(store: ContentStore, sha256: str) -> None:
+    """Remove the bundle; one that is not there is no error. Raises StoreError."""
+    store.delete(bundle_name(sha256))
+
+
 def _entry(store: ContentReader, name: str) -> Entry:
     entry = store.stat(name)
     if entry is None:

@@ -14,7 +14,7 @@ from typing import Protocol, TypeVar
 from broker.loops.off_loop import OffLoop
 from broker.model.checkpoint import CheckpointRef, EpochId
 from broker.model.intent import CheckpointFormat
-from replicator.bundle import copy_bundle, has_bundle
+from replicator.bundle import check_bundle, copy_bundle, has_bundle, remove_bundle
 from replicator.checkpoint.copy import copy
 from replicator.checkpoint.describe import attest
 from replicator.checkpoint.formats import Format
@@ -122,7 +122,10 @@ class Content:
         self.copies = Errands(copies)
 
     async def bundle_in(self, region: str, digest: str) -> bool | None:
-        """Bring a bundle into a region; True when it stands there. Raises ReplicatorError."""
+        """Bring a bundle into a region; True when it stands there, read and found to be whole.
+
+        One that a disk has damaged is brought anew. Raises ReplicatorError.
+        """
         store = self.stores[region]
         key = TransferKey(store=region, path=f"bundle:{digest}")
         return await self.copies.ask(key, partial(_bring_bundle, self._uploads, store, digest))
@@ -233,8 +236,14 @@ def path_of(run_uid: str, ref: CheckpointRef) -> CheckpointPath:
 def _bring_bundle(
     uploads: ContentReader, store: ContentStore, digest: str, on_chunk: OnChunk
 ) -> bool:
-    if not has_bundle(store, digest):
-        copy_bundle(uploads, store, digest, on_chunk)
+    if has_bundle(store, digest):
+        try:
+            check_bundle(store, digest, on_chunk)
+            return True
+        except Corrupt:
+            # Nobody can unpack it, and nothing is written over what is there.
+            remove_bundle(store, digest)
+    copy_bundle(uploads, store, digest, on_chunk)
     return True
 
 

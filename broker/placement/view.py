@@ -15,6 +15,7 @@ from decimal import Decimal
 from broker.model.capacity import ClusterFacts, FlavorFacts, FlavorKey, Signal
 from broker.model.checkpoint import Checkpoint
 from broker.model.policy import TeamStanding
+from broker.model.reasons import Reason
 from broker.model.run import Placement, Run
 from broker.model.states import PlacementState, RunState
 from broker.placement.backoff import ready_at_s
@@ -83,6 +84,7 @@ class View:
                     for leg in run.live_placements
                     if leg.id not in before.placements
                 )
+            self._doubt_bundle(before, run)
         if run.is_ended:
             self.runs.pop(run.name, None)
             self.agenda.drop(run.name)
@@ -141,6 +143,14 @@ class View:
     def apply_bundle(self, digest: str, regions: frozenset[str]) -> None:
         """Take in where a bundle stands, verified."""
         self.bundle_regions[digest] = regions
+
+    def _doubt_bundle(self, before: Run, run: Run) -> None:
+        """Forget that a bundle stands where a gang found it damaged or gone, until it is mended."""
+        digest = run.intent.workload.bundle_digest
+        for leg in before.live_placements if digest in self.bundle_regions else ():
+            after = run.placements.get(leg.id)
+            if after is not None and after.why.reason is Reason.BUNDLE_DAMAGED:
+                self.bundle_regions[digest] -= {leg.site.region}
 
     def apply_copy_rate(self, region: str, bytes_per_s: float) -> None:
         """Take in how fast copies into a region go of late."""

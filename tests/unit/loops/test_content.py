@@ -1,14 +1,18 @@
-"""Looks at an epoch's checkpoints: what was let go on purpose is no trouble."""
+"""Content of the stores: what was let go is no trouble, what a disk damaged is mended."""
 
 import asyncio
+import hashlib
+
+import pytest
 
 from broker.loops.content import Content, Finding
 from broker.loops.off_loop import at_once
 from broker.model.checkpoint import EpochId
 from broker.model.intent import CheckpointFormat
+from replicator.bundle import bundle_name, check_bundle, store_bundle
 from replicator.checkpoint.paths import CheckpointPath
 from replicator.transfers import Transfers
-from tests.fakes.checkpoints import marker_of, save, save_partial
+from tests.fakes.checkpoints import marker_of, save, save_partial, unheard
 from tests.fakes.object_store import MemoryObjectStore
 
 EPOCH = EpochId(number=1, nonce="abc")
@@ -23,6 +27,13 @@ async def look(content: Content) -> Finding:
         finding = await content.find("alpha", "r1", EPOCH, CheckpointFormat.FILES)
         if finding is not None:
             return finding
+        await asyncio.sleep(0)
+
+
+async def bring(content: Content, digest: str) -> None:
+    while True:
+        if await content.bundle_in("alpha", digest):
+            return
         await asyncio.sleep(0)
 
 
@@ -43,3 +54,19 @@ async def test_a_step_that_does_not_fit_together_is_troubled_unless_it_was_let_g
         content.let_go(path(200))
         finding = await look(content)
     assert ([one.step for one in finding.found], finding.troubled) == ([100], (300,))
+
+
+@pytest.mark.parametrize("there", [None, b"a packed working directory", b"what a disk made of it"])
+async def test_a_bundle_that_stands_in_a_region_is_whole(there: bytes | None) -> None:
+    packed = b"a packed working directory"
+    digest = hashlib.sha256(packed).hexdigest()
+    store, uploads = MemoryObjectStore(), MemoryObjectStore()
+    store_bundle(uploads, digest, [packed], len(packed))
+    if there is not None:
+        store.put(bundle_name(digest), [there])
+    async with Transfers(max_parallel=1) as work:
+        content = Content(
+            stores={"alpha": store}, uploads=uploads, looks=work, copies=work, off_loop=at_once
+        )
+        await bring(content, digest)
+    check_bundle(store, digest, unheard)

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from broker.history.commands import (
+    EndPlacement,
     GrantPlacement,
     MarkPrepared,
     RequestDrain,
@@ -18,7 +19,7 @@ from broker.model.intent import ProgressSpec
 from broker.model.policy import TeamCaps
 from broker.model.reasons import Reason
 from broker.model.run import CloseRule, Purpose, RankEnd
-from broker.model.states import PlacementState
+from broker.model.states import PlacementEnd, PlacementState
 from broker.policy.judge import next_look_s
 from tests.builders import make_standing
 from tests.unit.placement.pictures import make_flavor
@@ -246,6 +247,24 @@ def test_a_leg_waits_for_its_bundle() -> None:
     scene.story.placed()
     assert prepared(scene.told()) == 0
     scene.view.apply_bundle("b" * 64, frozenset({"alpha"}))
+    assert prepared(scene.told()) == 1
+
+
+def test_a_bundle_that_a_gang_found_damaged_is_waited_for_again() -> None:
+    scene = Scene(bundle_digest="b" * 64)
+    scene.view.apply_bundle("b" * 64, frozenset({"alpha", "beta"}))
+    scene.story.placed().prepared()
+    scene.told()
+    end = EndPlacement(
+        placement=scene.story.placement("alpha").id,
+        end=PlacementEnd.FAILED,
+        reason=Reason.BUNDLE_DAMAGED,
+        message="its bundle is damaged",
+    )
+    scene.story.do(end).placed()
+    assert prepared(scene.told()) == 0
+    assert scene.view.bundle_regions == {"b" * 64: frozenset({"beta"})}
+    scene.view.apply_bundle("b" * 64, frozenset({"alpha", "beta"}))
     assert prepared(scene.told()) == 1
 
 
