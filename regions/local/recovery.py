@@ -27,12 +27,12 @@ def restore(config: WorldConfig, disk: Disk, now_s: float) -> tuple[State, tuple
         }
         nodes.warm(config, state, now_s)
     elif state.boot_id != boot_id:
-        _lose_all(state, boot_id, now_s)
+        lose_all(state, boot_id, now_s)
         nodes.warm(config, state, now_s)
     return state, _join(state, processes.find(disk.mark), now_s)
 
 
-def _lose_all(state: State, boot_id: str, now_s: float) -> None:
+def lose_all(state: State, boot_id: str, now_s: float) -> None:
     """The machine was started anew: its processes are gone, and its clock began from zero."""
     state.boot_id, state.began_s = boot_id, now_s
     state.nodes.clear()

@@ -24,11 +24,12 @@ from broker.store.streams import fold
 from regions.launcher import layout
 from tests.fakes.checkpoints import marker_of
 from tests.fakes.region_store import Objects
-from tests.simulation.record import GangTruth, Record
+from tests.simulation.record import GangTruth, Record, RunTruth
 
 if TYPE_CHECKING:
     from tests.simulation.processes import Process
 
+YIELDS_S = 100.0  # stores are asked for newer lives once in a minute when nothing goes on
 WAITING = (RunState.QUEUED, RunState.STARTING)
 
 
@@ -63,6 +64,12 @@ def law_1_who_can_hear_stops(process: Process, told_s: float, now_s: float) -> I
         yield f"{process.member} trains {now_s - told_s:.0f} s after its fence"
 
 
+def law_1_the_older_broker_yields(incarnation: int, region: str, shown_s: float) -> Iterator[str]:
+    """A broker that can see a newer one of its data in a store goes on no more."""
+    if shown_s > YIELDS_S:
+        yield f"life {incarnation} works on, and {region} shows a newer one for {shown_s:.0f} s"
+
+
 def law_2_nothing_accepted_is_lost(
     record: Record, runs: Mapping[str, Run], *, since_s: float | None
 ) -> Iterator[str]:
@@ -79,6 +86,14 @@ def law_2_a_request_makes_one_run(record: Record, request_id: str, name: str) ->
     known = record.acked.get(request_id)
     if known is not None and known.name != name:
         yield f"request {request_id} made {known.name}, and now {name}"
+
+
+def law_2_only_what_is_old_leaves(
+    truth: RunTruth, now_s: float, retention_s: float
+) -> Iterator[str]:
+    """A run leaves the log only when it has been over for as long as runs are kept."""
+    if truth.ended_s is None or now_s - truth.ended_s < retention_s - 1.0:
+        yield f"{truth.name} leaves the log, and ended at {truth.ended_s}"
 
 
 def law_3_the_log_is_the_truth(
@@ -230,10 +245,13 @@ def law_8_nothing_is_held_for_what_is_over(
     yield f"{placement} still holds capacity {over_s:.0f} s after {run} was over"
 
 
-def law_9_silence_is_said(run: Run, cluster: str, silent_s: float) -> Iterator[str]:
-    """A cluster that stopped answering is said to the runs that have something there."""
-    said = [*run.warnings, run.why]
-    if not any(why.reason is Reason.CLUSTER_SILENT for why in said):
+def law_9_silence_is_said(run: Run, cluster: str, began_s: float, silent_s: float) -> Iterator[str]:
+    """A cluster or store that stopped answering is said, as an event, to who trains there.
+
+    ``began_s`` is when it did, in broker time: what was said of an earlier silence is not of this.
+    """
+    told = [one for one in run.warnings if one.since_s >= began_s - 1.0]
+    if not any(why.reason is Reason.CLUSTER_SILENT for why in told):
         yield f"{cluster} is silent for {silent_s:.0f} s, and {run.name} was not told"
 
 

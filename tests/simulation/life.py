@@ -55,6 +55,9 @@ class Life:
         self.stage = stage
         self.chance = stage.dice(f"life {number}")
         self.is_dead = False
+        self.is_former = False
+        self.left = asyncio.Event()
+        self.incarnation = 0
         self.log: SimLog | None = None
         self.agents: Agents | None = None
         self.since_s = stage.loop.time()
@@ -69,6 +72,12 @@ class Life:
             self.stage.witness.note("broker", f"dies {where}")
             self.die()
             raise Killed(where)
+
+    def stand_aside(self) -> None:
+        """Be the old broker from now on: it does not know that another one is begun."""
+        self.is_former = True
+        self.stage.alive.clear()
+        self.left.set()
 
     def broker_s(self) -> float:
         """Return broker time."""
@@ -92,9 +101,10 @@ class Life:
         except LogError as error:
             stage.witness.breach("law 3", "log", [f"it cannot be opened: {error}"])
             self.is_dead = True
+            self.left.set()
             return
         try:
-            await begin_life(ledger)
+            self.incarnation = await begin_life(ledger)
             await self._check_recovered(ledger)
             self.log = stage.pieces.wrap_log(SimLog(ledger, self), stage)
             await self._run(ledger, clock)
@@ -108,6 +118,7 @@ class Life:
         finally:
             self.is_dead = True
             await ledger.close()
+            self.left.set()
 
     async def _run(self, ledger: Ledger, clock: SystemClock) -> None:
         agents = self.agents = make_agents(self._parts(ledger, clock))
@@ -115,7 +126,8 @@ class Life:
             keep_all(agents, supervisor, clock, PACE)
             mark = ledger.mark_time
             supervisor.keep("timekeeper", lambda: keep_going(mark, None, lambda: MARK_S, clock))
-            self.stage.alive.set()
+            if not self.is_former:
+                self.stage.alive.set()
             await asyncio.Event().wait()
 
     def _parts(self, ledger: Ledger, clock: SystemClock) -> Parts:
@@ -250,7 +262,7 @@ class SimLog:
     async def handle(self, stream: str, command: Command, actor: Actor) -> tuple[Recorded, ...]:
         await self._before(type(command).__name__)
         recorded = await self.ledger.handle(stream, command, actor)
-        self._life.stage.witness.recorded(recorded)
+        self._made_durable(recorded)
         self._life.cross(f"after {type(command).__name__} for {stream}")
         return recorded
 
@@ -259,10 +271,16 @@ class SimLog:
         before = self.ledger.run(command.name)
         name = await self.ledger.submit(command, actor)
         if before is None and name == command.name:
-            recorded = await self.ledger.read(name, 0, READ)
-            self._life.stage.witness.recorded(recorded)
+            self._made_durable(await self.ledger.read(name, 0, READ))
         self._life.cross("after SubmitRun")
         return name
+
+    def _made_durable(self, recorded: Sequence[Recorded]) -> None:
+        witness = self._life.stage.witness
+        if self._life.is_former:
+            witness.recorded_beside(recorded)
+        else:
+            witness.recorded(recorded)
 
     async def _before(self, what: str) -> None:
         self._life.cross(f"before {what}")
@@ -295,7 +313,8 @@ class SimLog:
     async def retire(self, names: Sequence[str], actor: Actor) -> tuple[str, ...]:
         self._life.cross("before retiring")
         retired = await self.ledger.retire(names, actor)
-        self._life.stage.witness.retired(retired)
+        if not self._life.is_former:
+            self._life.stage.witness.retired(retired, self._life.stage.retention_s)
         self._life.cross("after retiring")
         return retired
 
@@ -323,10 +342,12 @@ async def ask(stage: Stage, what: Callable[[SimLog], Awaitable[T]]) -> T:
     while True:
         await stage.alive.wait()
         life = stage.life
-        if life is None or life.is_dead or life.log is None:
+        if life is None or life.is_dead or life.is_former or life.log is None:
             await asyncio.sleep(1.0)
             continue
         try:
-            return await what(life.log)
+            answer = await what(life.log)
+            if not life.is_former:  # else it was said to the old broker, and is asked again
+                return answer
         except (Killed, LogError):
             await asyncio.sleep(stage.user_dice.uniform(0.1, 5.0))

@@ -18,6 +18,7 @@ from regions.launcher.rules import Standing, Step
 from regions.local.config import WorldConfig
 from regions.local.faults import Restore, WorldFault
 from regions.local.nodes import warm
+from regions.local.recovery import lose_all
 from regions.local.state import GangSpec, State, WithdrawOrder
 from regions.local.views import Showcase
 from regions.local.world import World
@@ -63,6 +64,10 @@ class Place:
         self.region = config.region
         self.weather = Weather()
         self.silent_since_s: float | None = None
+        self.store_lost_s = loop.time()
+        self.is_down = False
+        self._boots = 1
+        self._takes_store = False
         self.objects = Objects(loop.time)
         self.objects.on_delete = lambda name: witness.deletes(self.region, name)
         self.processes: dict[str, Process] = {}
@@ -83,6 +88,8 @@ class Place:
 
     def turn(self) -> None:
         """Let the world go on, carry out its orders, until nothing follows; then show it."""
+        if self.is_down:
+            return
         if self._is_turning:
             self._loop.call_soon(self.turn)
             return
@@ -116,8 +123,41 @@ class Place:
         self.turn()
         return outcome
 
+    @property
+    def is_silent(self) -> bool:
+        """Whether brokerd gets no answer of the cluster."""
+        return self.weather.is_cluster_silent or self.is_down
+
+    @property
+    def is_store_down(self) -> bool:
+        """Whether nobody reaches the store."""
+        return self.weather.is_store_down or (self.is_down and self._takes_store)
+
+    def shut_down(self, takes_store: bool) -> None:
+        """Lose power: every process is gone at once, what the disks hold stays.
+
+        ``takes_store``: the store is on the same machine, and not to be reached meanwhile.
+        """
+        self.is_down, self._takes_store = True, takes_store
+        for process in self.processes.values():
+            process.kill()
+
+    def boot(self) -> None:
+        """Begin again after a loss of power, as the cluster's daemon does."""
+        if not self.is_down:
+            return
+        self.is_down = False
+        self._boots += 1
+        now_s, state = self._loop.time(), self.world.state
+        lose_all(state, f"boot-{self._boots}", now_s)
+        warm(self.config, state, now_s)
+        self.showcase = Showcase(f"{self.config.cluster}-{self._boots}")
+        self.turn()
+
     def inject(self, fault: WorldFault | Restore) -> None:
         """Let something go wrong in the cluster."""
+        if self.is_down:
+            return
         self.world.inject(fault, self._loop.time())
         self.turn()
 
@@ -186,6 +226,8 @@ class Place:
         self._witness.over(self, process)
 
     def gone(self, process: Process, exit_code: int | None, signal: int | None) -> None:
+        if self.is_down:
+            return  # nobody is there to see it
         self.world.exited(process.member, self._loop.time(), exit_code, signal)
         self.turn()
 
@@ -212,7 +254,7 @@ class ProcessLine:
     process: Process
 
     def reach(self, key: str) -> bool:
-        return not self.process.is_deaf and not self.place.weather.is_store_down
+        return not self.process.is_deaf and not self.place.is_store_down
 
     def answers(self, key: str) -> bool:
         return not self.place.is_lucky(self.place.weather.loss)
@@ -225,7 +267,7 @@ class BrokerLine:
     place: Place
 
     def reach(self, key: str) -> bool:
-        return not self.place.weather.is_store_cut and not self.place.weather.is_store_down
+        return not self.place.weather.is_store_cut and not self.place.is_store_down
 
     def answers(self, key: str) -> bool:
         return not self.place.is_lucky(self.place.weather.loss)

@@ -1,4 +1,4 @@
-"""Faults planted into the pieces of the broker, for each law but the ninth: alarms must ring.
+"""Faults planted into the pieces of the broker, for each of the ten laws: alarms must ring.
 
 The rule: each breaks one promise of production in a small wrapper around the real thing, and says
 which law has to notice. Read ``PLANTED`` at the end.
@@ -19,6 +19,7 @@ from broker.history.commands import (
     ExplainWait,
     SetCaps,
     SubmitRun,
+    WarnRun,
 )
 from broker.history.events import Recorded
 from broker.model.actor import Actor
@@ -152,6 +153,17 @@ class ExplainsNothing(Forgets):
     kinds = (ExplainWait,)
 
 
+class HidesSilence(Around):
+    """A log that keeps no word of a cluster that does not answer."""
+
+    async def handle(self, stream: str, command: Command, actor: Actor) -> tuple[Recorded, ...]:
+        is_of_it = isinstance(command, WarnRun) and command.reason is Reason.CLUSTER_SILENT
+        if is_of_it:
+            return ()
+        done: tuple[Recorded, ...] = await self.inner.handle(stream, command, actor)
+        return done
+
+
 class LiftsCaps(Around):
     """A log that sets no caps."""
 
@@ -222,5 +234,6 @@ PLANTED = {
     "a gate that is never left": Plant(
         law="law 8", pieces=Pieces(wrap_port=WithdrawsNothing, next_step=never_leaves)
     ),
+    "a silence that is not said": Plant(law="law 9", pieces=_log(HidesSilence)),
     "a removed stranger": Plant(law="law 10", pieces=Pieces(wrap_port=RemovesStrangers)),
 }

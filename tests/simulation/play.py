@@ -131,7 +131,7 @@ class Theater:
             self._put_up(region)
         users, trouble = Users(stage), Trouble(stage)
         async with asyncio.TaskGroup() as group:
-            keeper = group.create_task(self._keep_alive())
+            keeper = group.create_task(self._keep_alive(group))
             watcher = group.create_task(self._watch())
             await users.prepare()
             until_s = loop.time() + TROUBLE_S
@@ -145,8 +145,9 @@ class Theater:
             await self._come_to_rest()
             stage.is_over = True
             watcher.cancel()
-            if stage.life is not None:
-                stage.life.die()
+            for life in (stage.life, stage.former):
+                if life is not None:
+                    life.die()
             keeper.cancel()
 
     def _put_up(self, region: str) -> None:
@@ -178,8 +179,8 @@ class Theater:
         stage.places[region] = place
         stage.witness.objects[region] = place.objects
 
-    async def _keep_alive(self) -> None:
-        """Begin the next life of the broker whenever one is over."""
+    async def _keep_alive(self, group: asyncio.TaskGroup) -> None:
+        """Begin the next life of the broker whenever one is over, or stands aside."""
         stage = self.stage
         while not stage.is_over:
             if stage.is_held or self._loop.time() < stage.down_until_s:
@@ -189,8 +190,8 @@ class Theater:
             stage.witness.counts["lives"] += 1
             stage.dead.clear()
             stage.life = life = Life(stage, self._lives)
-            async with asyncio.TaskGroup() as group:
-                group.create_task(life.live())
+            group.create_task(life.live())
+            await life.left.wait()
             stage.alive.clear()
             stage.dead.set()
             await asyncio.sleep(0.2)

@@ -89,7 +89,7 @@ class SimPort:
     async def observe(self) -> ClusterObservation:
         """Look at the cluster, then at the store."""
         await self._travel()
-        is_silent = self._place.weather.is_cluster_silent
+        is_silent = self._place.is_silent
         told = self._place.showcase.answer(
             wire.Observe(), self._place.world.state, self._place.now_s()
         )
@@ -227,7 +227,7 @@ class SimPort:
         return self._to_cluster(lambda: self._place.withdraw(order))
 
     def _to_cluster(self, call: object) -> Outcome:
-        if self._place.weather.is_cluster_silent:
+        if self._place.is_silent:
             return _silence("the cluster did not answer")
         assert callable(call)
         outcome = call()

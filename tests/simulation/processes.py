@@ -7,6 +7,7 @@ at the store, as ``regions.launcher.gate`` and ``process`` make them, and the wa
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -212,9 +213,15 @@ class Process:
 
     def _prepared(self, grant: layout.Grant) -> None:
         if grant.bundle is not None:
-            with suppress(StoreUnreachable):
-                if self.control.get(layout.bundle_key(grant.bundle)) is None:
-                    return
+            try:
+                found = self.control.get(layout.bundle_key(grant.bundle))
+            except StoreUnreachable:
+                return
+            if found is None or hashlib.sha256(found.read()).hexdigest() != grant.bundle:
+                if not self.is_gone and self._stopping is None and not self.is_training:
+                    self._stopping = Cause.BUNDLE_BAD
+                    self._end(layout.LEFT_GATE, Cause.BUNDLE_BAD, None)
+                return
         self._known.is_prepared = True
 
     # ---- Beside the program ---------------------------------------------------------------------

@@ -52,6 +52,7 @@ class Stage:
     places: dict[str, Place] = field(default_factory=dict)
     alive: asyncio.Event = field(default_factory=asyncio.Event)
     life: Life | None = None
+    former: Life | None = None
     mortality: float = 0.0
     is_disk_full: bool = False
     writable_since_s: float = 0.0
@@ -104,8 +105,9 @@ class Stage:
                     found = laws.law_8_a_gate_is_left(process, now_s)
                     self.witness.breach("law 8", process.spec.run_key, found)
                     self._look_at(place, process, now_s)
+        self._look_at_the_old_broker(now_s)
         life = self.life
-        if life is None or life.log is None or life.is_dead:
+        if life is None or life.log is None or life.is_dead or life.is_former:
             return
         if self.is_disk_full:
             self.writable_since_s = now_s  # what cannot be written cannot be said
@@ -114,31 +116,57 @@ class Stage:
             runs = life.log.live_runs().values()
             broker_s = life.broker_s()
             self.witness.check_waits(runs, broker_s, broker_s - (now_s - since_s))
-            self._look_at_silence(runs, now_s, since_s)
+            self._look_at_silence(runs, now_s, since_s, broker_s)
         self._look_at_what_is_held(now_s, life.since_s)
 
-    def _look_at_silence(self, runs: Iterable[Run], now_s: float, since_s: float) -> None:
+    def _look_at_the_old_broker(self, now_s: float) -> None:
+        """See whether an old broker goes on though it can see that it has a successor."""
+        former = self.former
+        for place in self.places.values():
+            if place.weather.is_store_cut or place.is_store_down:
+                place.store_lost_s = now_s
+            if former is None or former.is_dead:
+                continue
+            claims = [
+                (int(name), stored.at_s)
+                for name in place.objects.names("incarnations/")
+                if (stored := place.objects.get(f"incarnations/{name}")) is not None
+            ]
+            newer = [at_s for number, at_s in claims if number > former.incarnation]
+            if newer:
+                shown_s = now_s - max(min(newer), place.store_lost_s, former.since_s)
+                found = laws.law_1_the_older_broker_yields(
+                    former.incarnation, place.region, shown_s
+                )
+                self.witness.breach("law 1", "broker", found)
+
+    def _look_at_silence(
+        self, runs: Iterable[Run], now_s: float, since_s: float, broker_s: float
+    ) -> None:
         """See whether the silence of a cluster is said to those who train there."""
         for place in self.places.values():
-            if not place.weather.is_cluster_silent:
+            weather = place.weather
+            if not (place.is_silent or place.is_store_down or weather.is_store_cut):
                 place.silent_since_s = None
                 continue
             if place.silent_since_s is None:
                 place.silent_since_s = now_s
             silent_s = now_s - max(place.silent_since_s, since_s)
+            began_s = broker_s - (now_s - place.silent_since_s)
             for run in runs if silent_s > SILENT_S else ():
                 epoch = run.open_epoch
                 if epoch is None or epoch.cluster != place.cluster or epoch.stop is not None:
                     continue
                 if epoch.started_s is not None:
-                    found = laws.law_9_silence_is_said(run, place.cluster, silent_s)
+                    found = laws.law_9_silence_is_said(run, place.cluster, began_s, silent_s)
                     self.witness.breach("law 9", run.uid, found)
 
     def _look_at_what_is_held(self, now_s: float, since_s: float) -> None:
         """See whether a run that is over still holds something though all has been well."""
         weathers = [place.weather for place in self.places.values()]
         is_clear = self.post == Post() and not self.is_disk_full and not self.mortality
-        if not is_clear or any(weather != Weather() for weather in weathers):
+        is_down = any(place.is_down for place in self.places.values())
+        if not is_clear or is_down or any(weather != Weather() for weather in weathers):
             self.clear_since_s = now_s
         clear_s = now_s - max(self.clear_since_s, since_s)
         for place in self.places.values() if clear_s > HELD_S else ():
@@ -155,7 +183,7 @@ class Stage:
 
     def _look_at(self, place: Place, process: Process, now_s: float) -> None:
         """See whether somebody trains who was told to stop and could hear it."""
-        if process.is_deaf or place.weather.is_store_down or not process.is_training:
+        if process.is_deaf or place.is_store_down or not process.is_training:
             process.hears_since_s = now_s
             return
         if process.grant is None:
@@ -170,7 +198,7 @@ class Stage:
     def unfinished(self) -> list[tuple[str, str]]:
         """Return what is not over yet, with a sentence each."""
         life = self.life
-        if life is None or life.log is None or life.is_dead:
+        if life is None or life.log is None or life.is_dead or life.is_former:
             return [("broker", "the broker does not stay alive")]
         left: list[tuple[str, str]] = []
         for acked in self.witness.record.acked.values():

@@ -21,7 +21,12 @@ def test_the_same_seed_is_the_same_play(seed: int) -> None:
     assert (first.digest, first.trace) == (second.digest, second.trace)
 
 
-@pytest.mark.parametrize("name", PLANTED)
+@pytest.mark.parametrize("number", range(1, 11))
+def test_every_law_has_an_alarm(number: int) -> None:
+    assert any(plant.law == f"law {number}" for plant in PLANTED.values())
+
+
+@pytest.mark.parametrize("name", PLANTED, ids=lambda name: f"{PLANTED[name].law}: {name}")
 def test_a_planted_fault_is_noticed_by_its_law(name: str) -> None:
     plant = PLANTED[name]
     for seed in SEEDS:

@@ -9,16 +9,19 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 
 from broker.model.actor import Actor, ActorKind
 from broker.runtime.clock import ClockMark, SystemClock
 from broker.store.backup import back_up, restore
 from broker.store.ledger import LOG_NAME
+from regions.launcher import layout
 from regions.local import faults
 from regions.local.state import GangSpec, Job
+from tests.simulation.life import Life
 from tests.simulation.place import Place
 from tests.simulation.port import Post
-from tests.simulation.stage import Stage
+from tests.simulation.stage import BUNDLE_DIGEST, Stage
 from tests.simulation.training import Program
 
 OPS = Actor(kind=ActorKind.OPS, name="ops")
@@ -45,25 +48,34 @@ class Trouble:
             self._clock,
             self._disk,
             self._stranger,
+            self._reboot,
+            self._damage,
         ]
         count = self._chance.randint(3, len(every))
         self._kinds = self._chance.sample(every, count)
         self._backup_s: float | None = None
         self._restores = self._chance.random() < 0.3
+        self._is_beside = self._chance.random() < 0.5
         self._serial = 0
 
     async def work(self, until_s: float) -> None:
         """Make trouble until it is enough."""
-        began_s = self._stage.loop.time()
+        stage = self._stage
+        began_s = stage.loop.time()
         backup_at_s = began_s + self._chance.uniform(60.0, 200.0)
         restore_at_s = backup_at_s + self._chance.uniform(30.0, 200.0)
-        while (now_s := self._stage.loop.time()) < until_s:
+        while (now_s := stage.loop.time()) < until_s:
             await asyncio.sleep(self._chance.uniform(2.0, 30.0))
             if self._restores and self._backup_s is None and now_s > backup_at_s:
                 self._back_up()
             elif self._restores and self._backup_s is not None and now_s > restore_at_s:
                 self._restores = False
-                await self._restore()
+                life = stage.life
+                stage.witness.counts["restores"] += 1
+                if self._is_beside and life is not None and not life.is_dead:
+                    self._restore_beside(life)
+                else:
+                    await self._restore()
             else:
                 await self.strike()
 
@@ -80,12 +92,19 @@ class Trouble:
         _set(stage.post, Post())
         for place in stage.places.values():
             self._clear(place)
+            place.boot()
             place.inject(faults.Restore())
             for process in place.processes.values():
                 process.hear()
 
     def _place(self) -> Place:
         return self._chance.choice([place for _, place in sorted(self._stage.places.items())])
+
+    def _busy_place(self) -> Place:
+        """Draw a place, rather one where somebody trains."""
+        places = [place for _, place in sorted(self._stage.places.items())]
+        busy = [p for p in places if any(one.is_training for one in p.processes.values())]
+        return self._chance.choice(busy if busy and self._chance.random() < 0.6 else places)
 
     def _note(self, text: str) -> None:
         self._stage.witness.note("trouble", text)
@@ -175,15 +194,33 @@ class Trouble:
         jobs = [job for job in place.world.state.live_jobs() if job.spec is not None and job.alive]
         return self._chance.choice(jobs) if jobs else None
 
+    async def _reboot(self) -> None:
+        """A region's machine loses its power and comes back with what was on its disks."""
+        place, chance = self._place(), self._chance
+        if place.is_down:
+            return
+        down_s, takes_store = chance.uniform(5.0, 120.0), chance.random() < 0.5
+        self._note(f"{place.region}: it reboots, and is back in {down_s:.0f} s")
+        place.shut_down(takes_store)
+        self._stage.loop.call_later(down_s, place.boot)
+
+    async def _damage(self) -> None:
+        """A disk loses the bytes of a bundle: they are others, or gone."""
+        place, key = self._place(), layout.bundle_key(BUNDLE_DIGEST)
+        if place.objects.get(key) is None:
+            return
+        self._note(f"{place.region}: its disk damages the bundle")
+        place.objects.put(key, b"what a disk makes of it")
+
     # ---- Silence --------------------------------------------------------------------------------
 
     async def _silence(self) -> None:
-        place = self._place()
+        place = self._busy_place()
         place.weather.is_cluster_silent = True
         self._lasting(place, "the cluster is silent", 20.0, 250.0)
 
     async def _partition(self) -> None:
-        place, chance = self._place(), self._chance
+        place, chance = self._busy_place(), self._chance
         weather = place.weather
         match chance.randrange(4):
             case 0:
@@ -282,14 +319,28 @@ class Trouble:
         if stage.life is not None:
             stage.life.die()
         await stage.dead.wait()
+        self._put_back(stage.data)
+        stage.is_held = False
+
+    def _restore_beside(self, old: Life) -> None:
+        """Restore the backup to another machine, while the old broker is still there."""
+        self._note("the backup is restored elsewhere, and the old broker goes on")
+        stage = self._stage
+        stage.former = old
+        stage.witness.counts["brokers beside"] += 1
+        self._put_back(stage.data / "elsewhere")
+        old.stand_aside()
+
+    def _put_back(self, data: Path) -> None:
+        stage = self._stage
         stage.restored_since_s = self._backup_s
 
         def clock(mark: ClockMark | None) -> SystemClock:
             return SystemClock(mark, stage.readings)
 
         backup = stage.data / "backup"
-        restore(backup, stage.data, clock=clock, actor=OPS, is_told_to_replace=True)
-        stage.is_held = False
+        restore(backup, data, clock=clock, actor=OPS, is_told_to_replace=data == stage.data)
+        stage.data = data
 
 
 def _set(post: Post, values: Post) -> None:

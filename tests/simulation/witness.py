@@ -198,6 +198,20 @@ class Witness:
             if "/runs/" in one.stream:
                 self._take_in(one)
 
+    def recorded_beside(self, some: Iterable[Recorded]) -> None:
+        """Events are durable in the log of an old broker, beside which a new one works.
+
+        What it gave up, closed or granted is so; what becomes of its runs only the new one says.
+        """
+        for one in some:
+            uid = self.record.uids.get(one.stream)
+            if uid is None:
+                if isinstance(one.event, happened.Submitted):
+                    self.record.uids[one.stream] = one.event.uid
+                continue
+            self.note(uid, f"old log {one.stream_version}: {one.event}"[:420])
+            self._take_in_facts(uid, one)
+
     def _take_in(self, one: Recorded) -> None:
         event, record = one.event, self.record
         if isinstance(event, happened.Submitted):
@@ -208,15 +222,9 @@ class Witness:
         uid = record.uids[one.stream]
         truth = record.runs[uid]
         self.note(uid, f"log {one.stream_version}: {event}"[:420])
+        self._take_in_facts(uid, one)
         match event:
-            case happened.PlacementAdded() | happened.EpochAdopted():
-                truth.placements.add(event.placement)
-            case happened.WithdrawalOrdered() | happened.PlacementEnded():
-                truth.given_up.add(event.placement)
-            case happened.StopOrdered() | happened.DrainRequested():
-                truth.stopped.add(event.epoch.folder)
             case happened.Granted():
-                truth.granted[event.epoch.folder] = event.placement
                 if event.resume_from is not None:
                     ref = event.resume_from
                     found = laws.law_4_a_bad_step_is_not_resumed(
@@ -231,11 +239,27 @@ class Witness:
                     truth.bad.pop(key, None)
             case happened.Sealed():
                 self.counts["closes"] += 1
-                self._take_in_seal(uid, event)
             case happened.Resumed():
                 truth.resumed_s, truth.ended_s, truth.ended = self._loop.time(), None, ""
             case happened.Ended():
                 self._take_in_end(uid, event)
+            case _:
+                pass
+
+    def _take_in_facts(self, uid: str, one: Recorded) -> None:
+        """Take in what holds whichever of two logs says it."""
+        event, truth = one.event, self.record.runs[uid]
+        match event:
+            case happened.PlacementAdded() | happened.EpochAdopted():
+                truth.placements.add(event.placement)
+            case happened.WithdrawalOrdered() | happened.PlacementEnded():
+                truth.given_up.add(event.placement)
+            case happened.StopOrdered() | happened.DrainRequested():
+                truth.stopped.add(event.epoch.folder)
+            case happened.Granted():
+                truth.granted[event.epoch.folder] = event.placement
+            case happened.Sealed():
+                self._take_in_seal(uid, event)
             case _:
                 pass
 
@@ -272,10 +296,15 @@ class Witness:
                 found = laws.law_7_no_wait_ends_early(waited_s, max_wait_s)
                 self.breach("law 7", uid, found)
 
-    def retired(self, names: Iterable[str]) -> None:
+    def retired(self, names: Iterable[str], retention_s: float) -> None:
         """Runs left the log for good, as its retention says."""
         gone = set(names)
         record = self.record
+        for name in gone:
+            self.counts["retired"] += 1
+            truth = record.runs[record.uids[name]]
+            found = laws.law_2_only_what_is_old_leaves(truth, self._loop.time(), retention_s)
+            self.breach("law 2", name, found)
         record.acked = {k: a for k, a in record.acked.items() if a.name not in gone}
         for name in gone:
             record.log.pop(name, None)
