@@ -15,6 +15,7 @@ from broker.config import Config
 from broker.embedded import default_worlds
 from broker.history.commands import BeginIncarnation
 from broker.loops.content import Content
+from broker.loops.desk import TURN
 from broker.loops.engine import Agents, Parts, make_agents
 from broker.loops.meter import Meter
 from broker.loops.off_loop import in_thread
@@ -24,6 +25,7 @@ from broker.model.actor import Actor, ActorKind
 from broker.runtime.clock import SystemClock
 from broker.runtime.entropy import Ids
 from broker.runtime.metrics import Metrics
+from broker.runtime.turns import Turns
 from broker.service.bundles import BundleFolder
 from broker.service.ports import Ports
 from broker.store.ledger import Ledger
@@ -115,8 +117,17 @@ class Broker:
     clock: SystemClock
     pace: Pace
 
-    def keep_all(self, keeper: Keeper, metrics: Metrics) -> None:
-        """Hand all that goes on by itself to a keeper."""
+    async def begin(self, keeper: Keeper, metrics: Metrics) -> None:
+        """Hand all that goes on by itself to a keeper, once the log is read.
+
+        Raises LogIncompatibleError or LogDamagedError when it cannot be.
+        """
+        await self.ledger.whole()
+        turns = Turns(TURN)
+        for name in self.ledger.live_runs():
+            self.ledger.feed.tell({name})
+            self.agents.roster.refresh()
+            await turns.pass_on()
         keep_all(self.agents, keeper, self.clock, self.pace)
         meter = Meter(self.ledger, self.agents, metrics, self.clock)
         keeper.keep("meter", meter.count)

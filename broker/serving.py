@@ -16,7 +16,7 @@ from broker.runtime.clock import MachineReadings, SystemClock
 from broker.runtime.metrics import Metrics
 from broker.runtime.tasks import Supervisor
 from broker.service.server import build_server
-from broker.store.ledger import LOG_NAME, open_ledger
+from broker.store.ledger import LOG_NAME, open_early
 from broker.store.recovery import read_mark
 
 STOP_S = 5.0  # what calls under way get to end by themselves
@@ -30,7 +30,7 @@ async def serve(options: Options) -> None:
     log = options.data / LOG_NAME
     clock = SystemClock(read_mark(log), MachineReadings())
     fleet = open_fleet(options.config, options.data)
-    ledger = open_ledger(log, clock, regions=fleet.regions, is_threaded=True)
+    ledger = open_early(log, clock, regions=fleet.regions)
     try:
         clusters = fleet.connect(await begin_life(ledger))
         await fleet.start(clusters, options.lifeline)
@@ -62,13 +62,13 @@ async def _serve_with(
     server = await build_server(broker.ports)
     keeper = Supervisor(lambda task: metrics.failures.labels(task).inc())
     await stack.enter_async_context(keeper)
-    broker.keep_all(keeper, metrics)
     try:
         address = await server.start(options.address)
     except RuntimeError as error:
         raise StartError(f"cannot listen on {options.address}: {error}") from error
     _greet(address, broker)
     try:
+        await broker.begin(keeper, metrics)
         await stopped.wait()
         _part(has_lifeline=options.lifeline is not None)
     finally:

@@ -23,8 +23,11 @@ from broker.model.policy import TeamStanding
 from broker.model.reasons import Reason
 from broker.model.run import Run
 from broker.runtime.tasks import Fatal
+from broker.runtime.turns import Turns
 from broker.store.errors import LogError
 from broker.store.feed import Changes, Feed
+
+TURN = 32  # runs, at some 0.2 ms each, until a call that waits has its turn
 
 _log = logging.getLogger(__name__)
 
@@ -133,8 +136,10 @@ class Desk:
             return ()
         left, failed = iter(wanted), list[str]()
         fatal: list[LogError | NewerIncarnationError] = []
+        workers = max(1, min(self._at_once, len(wanted)))
 
         async def work() -> None:
+            turns = Turns(max(1, TURN // workers))  # all that work are ready at once
             for name in left:
                 try:
                     if not await self._has_handled(name, handle):
@@ -143,12 +148,13 @@ class Desk:
                     fatal.append(error)
                 if fatal:
                     return
+                await turns.pass_on()
 
-        if min(self._at_once, len(wanted)) <= 1:
+        if workers == 1:
             await work()
         else:
             async with asyncio.TaskGroup() as group:
-                for _ in wanted[: self._at_once]:
+                for _ in range(workers):
                     group.create_task(work())
         if fatal:
             raise fatal[0]

@@ -19,7 +19,7 @@ from broker.history.commands import (
 )
 from broker.history.lineage import pick
 from broker.history.regional import unseen_regions
-from broker.loops.desk import Clock, Desk, putting_back
+from broker.loops.desk import TURN, Clock, Desk, putting_back
 from broker.loops.epochs import EpochBook
 from broker.loops.outposts import Outposts
 from broker.loops.roster import Roster
@@ -34,6 +34,7 @@ from broker.placement.standing import RegionStanding
 from broker.placement.view import View
 from broker.policy.judge import judge, next_look_s
 from broker.policy.placing import commands
+from broker.runtime.turns import Turns
 
 PLANS_PER_TICK = 8  # a plan that reached its bound is followed by another at once
 JUDGED_PER_TICK = 1_000
@@ -92,14 +93,14 @@ class Placer:
         """Take in what changed, judge what is due, plan."""
         self._roster.refresh()
         now = self._clock.now()
-        names = self._take_in()
+        names = await self._take_in()
         names |= set(self._due.due(now.elapsed_s, JUDGED_PER_TICK))
         with putting_back(self.changes, names):
             failed = await self._desk.for_each(sorted(names), self._judge)
         for name in failed:
             self._due.set(name, now.elapsed_s + JUDGE_AGAIN_S)
         # What was just decided is part of what is planned on.
-        later = self._take_in()
+        later = await self._take_in()
         self.changes.add(later)
         if self._sight.has_looked_everywhere():
             # Before, a start of the broker would look like an outage of everything.
@@ -110,10 +111,14 @@ class Placer:
         times = (self._due.next_s(), self._view.agenda.next_s())
         return min((at_s for at_s in times if at_s is not None), default=None)
 
-    def _take_in(self) -> set[str]:
+    async def _take_in(self) -> set[str]:
         """Bring the view up to date; return the runs that changed or whose world did."""
-        # In order, so that the same changes make the same plan.
-        streams = sorted(self.changes.take())
+        taken = self.changes.take()
+        with putting_back(self.changes, taken):
+            # In order, so that the same changes make the same plan.
+            return await self._take_in_streams(sorted(taken))
+
+    async def _take_in_streams(self, streams: list[str]) -> set[str]:
         names = {one for one in streams if "/runs/" in one}
         for stream in streams:
             kind, _, rest = stream.partition("/")
@@ -127,16 +132,18 @@ class Placer:
                 names |= self._roster.on_cluster(rest)
         for signal in self._sight.take_signals():
             self._view.apply_signal(signal)
-        self._take_in_runs(streams)
+        await self._take_in_runs(streams)
         return names
 
-    def _take_in_runs(self, streams: list[str]) -> None:
+    async def _take_in_runs(self, streams: list[str]) -> None:
+        turns = Turns(TURN)
         teams = {stream.split("/")[1] for stream in streams if stream.startswith("teams/")}
         for stream in streams:
             run = self._desk.log.run(stream) if "/runs/" in stream else None
             if run is not None:
                 self._miss_clusters(run)
                 self._view.apply_run(run)
+                await turns.pass_on()
         # The minutes of a team with such a cap run on by themselves.
         for team in sorted(teams | self._capped):
             standing = self._desk.log.standing(team)
@@ -241,7 +248,7 @@ class Placer:
                 raise
             if made.choices:
                 # The next plan must see what this one did, or it would do it again.
-                self.changes.add(self._take_in())
+                self.changes.add(await self._take_in())
             if made.is_whole:
                 return
 

@@ -92,6 +92,10 @@ class Teams(Protocol):
         """Return what a team holds now."""
         ...
 
+    async def whole(self) -> None:
+        """Return once what teams hold is known: a moment after the start."""
+        ...
+
 
 class Log(Ledger, Runs, Events, Settings, Teams, Protocol):
     """All of the above: what ``broker.store.ledger.Ledger`` is."""

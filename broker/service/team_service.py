@@ -30,7 +30,7 @@ class TeamService(team_service_pb2_grpc.TeamServiceServicer):
     @unary
     async def GetTeam(self, request: team_service_pb2.GetTeamRequest, _: Actor) -> team_pb2.Team:
         """Return one team."""
-        return self._message(fields.team_id(request.name, "name"))
+        return await self._message(fields.team_id(request.name, "name"))
 
     @unary
     async def ListTeams(
@@ -43,7 +43,7 @@ class TeamService(team_service_pb2_grpc.TeamServiceServicer):
         beyond = [team for team in known if cursor is None or team > str(cursor[0])]
         page = beyond[:size]
         return team_service_pb2.ListTeamsResponse(
-            teams=[self._message(team) for team in page],
+            teams=[await self._message(team) for team in page],
             next_page_token=token_of((page[-1],) if len(beyond) > size else None, "teams"),
         )
 
@@ -59,7 +59,8 @@ class TeamService(team_service_pb2_grpc.TeamServiceServicer):
         command = SetCaps(caps=caps_of(request.caps), expected_generation=generation)
         ops = replace(actor, kind=ActorKind.OPS)
         await self._ports.log.handle(f"teams/{team}", command, ops)
-        return self._message(team)
+        return await self._message(team)
 
-    def _message(self, team: str) -> team_pb2.Team:
+    async def _message(self, team: str) -> team_pb2.Team:
+        await self._ports.log.whole()
         return team_message(self._ports.log.team(team), self._ports.log.standing(team))

@@ -79,16 +79,19 @@ class Committer:
         *,
         now: Callable[[], Moment],
         mark: Callable[[], str],
-        snapshots: dict[str, int],
         known_regions: frozenset[str],
     ) -> None:
         self._database = database
         self._picture = picture
         self._now = now
         self._mark = mark
-        self._snapshots = snapshots  # by live run: the version of its newest snapshot
+        self._snapshots: dict[str, int] = {}  # by live run: the version of its newest snapshot
         self._known_regions = known_regions
         self._head = log.head(database)
+
+    def begin_with(self, snapshots: dict[str, int]) -> None:
+        """Take over of which version each live run's newest snapshot is."""
+        self._snapshots = snapshots
 
     def commit(
         self,

@@ -22,7 +22,10 @@ class Feed:
 
     def publish(self, recorded: Sequence[Recorded]) -> None:
         """Tell what was committed."""
-        streams = {one.stream for one in recorded}
+        self.tell({one.stream for one in recorded})
+
+    def tell(self, streams: set[str]) -> None:
+        """Tell that streams are to be looked at."""
         for subscriber in self._subscribers:
             subscriber.add(streams)
         if self._bells:

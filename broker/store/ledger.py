@@ -28,12 +28,12 @@ from broker.store.feed import Feed
 from broker.store.listing import RunPage, RunQuery
 from broker.store.lock import hold
 from broker.store.picture import Picture
-from broker.store.recovery import MarkingClock, read_mark, recover
+from broker.store.recovery import MarkingClock, begin, read_in, read_mark, read_run
 from broker.store.schema import open_database
 from broker.store.streams import BROKER_STREAM
 from broker.store.writer import InlineWriter, ThreadedWriter, Writer
 
-__all__ = ["LOG_NAME", "Ledger", "MarkingClock", "open_ledger", "read_mark"]
+__all__ = ["LOG_NAME", "Ledger", "MarkingClock", "open_early", "open_ledger", "read_mark"]
 
 T = TypeVar("T")
 LOG_NAME = "broker.db"  # the log within brokerd's data directory
@@ -57,9 +57,20 @@ class Ledger:
         self._reads = reads
         self._picture = picture
         self._writer = writer
+        self._is_whole = False
         self._clock = clock
         self._resources = resources
         self.feed = feed
+
+    async def whole(self) -> None:
+        """Return once all live runs are in memory: until then ``live_runs`` and ``standing`` lack
+        some, ``run`` reads each from the disk, and what is handed in waits.
+
+        Raises LogIncompatibleError or LogDamagedError when the log cannot be read.
+        """
+        if not self._is_whole:
+            await self._writer.begun()
+            self._is_whole = True
 
     # ---- The one way in --------------------------------------------------------------------
 
@@ -231,32 +242,55 @@ def _page_after(position: int, database: sqlite_utils.Database) -> list[Recorded
 def open_ledger(
     path: Path, clock: MarkingClock, *, regions: Iterable[str], is_threaded: bool
 ) -> Ledger:
-    """Open or make the log at ``path`` and recover its state.
+    """Open or make the log at ``path`` and recover its state, whole.
 
     ``regions`` are those the broker is told of; after a restore each must be seen before the
     first grant. ``is_threaded`` False does everything on the caller's thread, for tools and the
     simulation. Raises LogInUseError, LogIncompatibleError, LogUnwritableError or LogDamagedError.
     """
+    return _open(path, clock, regions, is_threaded=is_threaded, is_early=False)
+
+
+def open_early(path: Path, clock: MarkingClock, *, regions: Iterable[str]) -> Ledger:
+    """Open the log like ``open_ledger``, with threads, and answer before all of it is read.
+
+    Its ``whole`` says when it is, and raises what ``open_ledger`` would.
+    """
+    return _open(path, clock, regions, is_threaded=True, is_early=True)
+
+
+def _open(
+    path: Path, clock: MarkingClock, regions: Iterable[str], *, is_threaded: bool, is_early: bool
+) -> Ledger:
     with ExitStack() as opened:
         opened.callback(hold(path).release)
         writes, points, reads = (
             _opened(opened, path, is_read_only=is_read_only) for is_read_only in (False, True, True)
         )
-        # Settled runs are asked for on the event loop, which must not wait behind a long list.
-        snapshots = _Reads(points, is_threaded=False)
-        picture, committer = recover(
+        # Single runs are asked for on the event loop, which must not wait behind a long list.
+        single = _Reads(points, is_threaded=False)
+        picture, committer = begin(
             writes,
-            lambda name: snapshots.answer(lambda database: views.read_snapshot(database, name)),
+            lambda name: single.answer(lambda database: read_run(database, name)),
             clock,
             regions,
         )
+        read_rest = partial(read_in, committer, picture)
+        if not is_early:
+            read_rest()
         feed = Feed()
 
         def publish(committed: Committed) -> None:
             feed.publish(committed.recorded)
 
         writer: Writer = (
-            ThreadedWriter(committer, publish, asyncio.get_running_loop(), idle_s=MARK_AFTER_S)
+            ThreadedWriter(
+                committer,
+                publish,
+                asyncio.get_running_loop(),
+                first=read_rest if is_early else lambda: None,
+                idle_s=MARK_AFTER_S,
+            )
             if is_threaded
             else InlineWriter(committer, publish)
         )

@@ -33,6 +33,11 @@ class Picture:
         self._lock = threading.Lock()  # the writer settles runs while the event loop browses them
         self._load = load
 
+    def begin_with(self, live: dict[str, Run], holdings: dict[str, Holding]) -> None:
+        """Take over the live runs and what teams hold, as the log has them."""
+        self.holdings = holdings
+        self.live = live
+
     def run(self, name: str) -> Run | None:
         """Return a run, live or settled, or None when there is none of this name."""
         found = self.live.get(name)
@@ -42,7 +47,8 @@ class Picture:
             found = self._settled.get(name)
             if found is None:
                 found = self._load(name)
-                if found is not None:
+                # A live one is read anew until all of them are in: only what stays is kept.
+                if found is not None and is_settled(found):
                     self._keep_settled(found)
         return found
 

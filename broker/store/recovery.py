@@ -1,7 +1,8 @@
 """From the log to the picture, at start-up.
 
 The rule: what a start reads grows with what is live, not with what ever ran: a live run's newest
-snapshot and the events after it. Read ``recover`` first.
+snapshot and the events after it. Until all of them are read the picture reads each one when it is
+asked for; nothing is decided before. Read ``recover`` first.
 """
 
 import gc
@@ -18,6 +19,7 @@ import sqlite_utils
 
 from broker.history.codec import UndecodableError, decode_run
 from broker.history.events import Recorded
+from broker.history.evolve import evolve
 from broker.history.refusals import IllegalMoveError
 from broker.model.moment import Moment
 from broker.model.run import Run
@@ -31,6 +33,8 @@ from broker.store.schema import open_database, read_meta
 from broker.store.standing import Holding
 from broker.store.streams import fold
 
+WHOLE_STREAM = -1  # no limit on the events that are read
+_NOTHING_HELD = Holding()
 MANY_OBJECTS = 100_000  # of a start; below it the collector may look at them like at any other
 
 # The order of the joins is ours: the planner would rather read a whole index for its order.
@@ -69,22 +73,60 @@ def recover(
 ) -> tuple[Picture, Committer]:
     """Return the state that a log holds, and the one who may change it.
 
-    ``load`` reads a settled run for whoever asks the picture; ``regions`` are those the broker is
-    told of. Views that another release made are made anew first. Raises LogDamagedError,
+    ``load`` reads a run that is not in the picture, for whoever asks it; ``regions`` are those the
+    broker is told of. Views that another release made are made anew first. Raises LogDamagedError,
     LogIncompatibleError or LogUnwritableError.
+    """
+    picture, committer = begin(writes, load, clock, regions)
+    read_in(committer, picture)
+    return picture, committer
+
+
+def begin(
+    writes: sqlite_utils.Database,
+    load: Callable[[str], Run | None],
+    clock: MarkingClock,
+    regions: Iterable[str],
+) -> tuple[Picture, Committer]:
+    """Do the first half of ``recover``: the picture holds the small streams, and no run.
+
+    The committer must commit nothing before the second half, ``read_in``, is done.
     """
     take_over(writes)
     picture = Picture(load)
-    snapshots = load_picture(writes, picture, clock.now())
+    with _explained():
+        for stream, state in _read_small(writes).items():
+            picture.put(stream, state)
     committer = Committer(
         writes,
         picture,
         now=clock.now,
         mark=lambda: json.dumps(asdict(clock.mark())),
-        snapshots=snapshots,
         known_regions=frozenset(regions),
     )
     return picture, committer
+
+
+def read_in(committer: Committer, picture: Picture) -> None:
+    """Do the second half of ``recover``: read the live runs, and what teams hold.
+
+    Raises LogIncompatibleError for what a newer release wrote, LogDamagedError when events are
+    missing between a snapshot and the end of its stream, or cannot follow from what was before.
+    """
+    with _explained(), _no_collection():
+        runs, snapshots = committer.do(_read_live)
+        holdings = committer.do(lambda database: _holdings(database, runs.values()))
+        committer.begin_with(snapshots)
+        picture.begin_with(runs, holdings)
+
+
+def read_run(database: sqlite_utils.Database, name: str) -> Run | None:
+    """Return a run as the log holds it, None when it holds none of this name."""
+    run = views.read_snapshot(database, name)
+    version = 0 if run is None else run.stream_version
+    for recorded in log.read_stream(database, name, version, WHOLE_STREAM):
+        run = evolve(run, recorded)
+    return run
 
 
 def read_mark(path: Path) -> ClockMark | None:
@@ -99,58 +141,41 @@ def read_mark(path: Path) -> ClockMark | None:
     return None if text is None else ClockMark(**json.loads(text))
 
 
-def load_picture(database: sqlite_utils.Database, picture: Picture, now: Moment) -> dict[str, int]:
-    """Fill a picture from the log; return each live run's snapshot version.
-
-    Raises LogIncompatibleError for what a newer release wrote, LogDamagedError when events are
-    missing between a snapshot and the end of its stream, or cannot follow from what was before.
-    """
-    try:
-        with _no_collection():
-            states, snapshots = _read_states(database)
-            for stream, state in states.items():
-                picture.put(stream, state)
-            picture.holdings.update(_holdings(database, states.values(), now))
-    except UndecodableError as error:
-        raise LogIncompatibleError(
-            f"the log holds what this brokerd does not understand ({error}); it was written by a"
-            " newer one, or is damaged"
-        ) from error
-    except IllegalMoveError as error:
-        raise LogDamagedError(f"the log holds what cannot be: {error}; restore a backup") from error
-    return snapshots
+def _read_live(database: sqlite_utils.Database) -> tuple[dict[str, Run], dict[str, int]]:
+    """Return the live runs, and of which version each one's snapshot is."""
+    runs = {str(stream): decode_run(body) for stream, body in database.conn.execute(LIVE_SNAPSHOTS)}
+    snapshots = {stream: run.stream_version for stream, run in runs.items()}
+    for recorded in log.read_where(database, LIVE_TAILS):
+        stream = recorded.stream
+        run = runs.get(stream)
+        _check_next(recorded, run)
+        runs[stream] = evolve(run, recorded)
+    return runs, snapshots
 
 
-def _read_states(database: sqlite_utils.Database) -> tuple[dict[str, State], dict[str, int]]:
-    states: dict[str, State] = {
-        str(stream): decode_run(body) for stream, body in database.conn.execute(LIVE_SNAPSHOTS)
-    }
-    snapshots = {stream: state.stream_version for stream, state in states.items()}
-    for clause in (LIVE_TAILS, SMALL_STREAMS):
-        for recorded in log.read_where(database, clause):
-            _fold_into(states, recorded)
-    return states, snapshots
+def _read_small(database: sqlite_utils.Database) -> dict[str, State]:
+    states: dict[str, State] = {}
+    for recorded in log.read_where(database, SMALL_STREAMS):
+        state = states.get(recorded.stream)
+        _check_next(recorded, state)
+        states[recorded.stream] = fold(state, recorded)
+    return states
 
 
-def _fold_into(states: dict[str, State], recorded: Recorded) -> None:
-    state = states.get(recorded.stream)
+def _check_next(recorded: Recorded, state: State | None) -> None:
     expected = 1 if state is None else state.stream_version + 1
     if recorded.stream_version != expected:
         raise LogDamagedError(
             f"{recorded.stream} lacks event {expected}; restore a backup, or run `brokerd rebuild`"
         )
-    states[recorded.stream] = fold(state, recorded)
 
 
-def _holdings(
-    database: sqlite_utils.Database, states: Iterable[State], now: Moment
-) -> dict[str, Holding]:
+def _holdings(database: sqlite_utils.Database, runs: Iterable[Run]) -> dict[str, Holding]:
     """Return what teams hold: what their live runs hold now, and what the views say was spent."""
-    holdings: dict[str, Holding] = defaultdict(Holding)
-    for state in states:
-        if isinstance(state, Run):
-            team = state.intent.team
-            holdings[team] = standing.account(holdings[team], None, state, now)
+    by_team: dict[str, list[Run]] = defaultdict(list)
+    for run in runs:
+        by_team[run.intent.team].append(run)
+    holdings = {team: standing.total(some) for team, some in by_team.items()}
     # The views know the spending of all runs, and on which day: they replace what live runs say.
     spent = views.read_spent(database)
     gate_ms: dict[str, dict[int, int]] = defaultdict(dict)
@@ -158,10 +183,26 @@ def _holdings(
         gate_ms[team][day] = ms
     return {
         team: replace(
-            holdings[team], spent=spent.get(team, Decimal(0)), gate_ms=gate_ms.get(team, {})
+            holdings.get(team, _NOTHING_HELD),
+            spent=spent.get(team, Decimal(0)),
+            gate_ms=gate_ms.get(team, {}),
         )
         for team in {*holdings, *spent, *gate_ms}
     }
+
+
+@contextmanager
+def _explained() -> Iterator[None]:
+    """Say of a log that cannot be read what that means, and what to do."""
+    try:
+        yield
+    except UndecodableError as error:
+        raise LogIncompatibleError(
+            f"the log holds what this brokerd does not understand ({error}); it was written by a"
+            " newer one, or is damaged"
+        ) from error
+    except IllegalMoveError as error:
+        raise LogDamagedError(f"the log holds what cannot be: {error}; restore a backup") from error
 
 
 @contextmanager

@@ -24,6 +24,10 @@ WAITING_MAX = 10_000  # orders in line; beyond it the edge answers RESOURCE_EXHA
 class Writer(Protocol):
     """The one way to the committer."""
 
+    async def begun(self) -> None:
+        """Return once what comes before the first order is done; raise what it raised."""
+        ...
+
     async def submit(self, order: Order) -> Result:
         """Have one order carried out durably."""
         ...
@@ -44,6 +48,9 @@ class InlineWriter:
         self._committer = committer
         self._publish = publish
         self._is_closed = False
+
+    async def begun(self) -> None:
+        """Return: nothing comes before the first order."""
 
     async def submit(self, order: Order) -> Result:
         """Have one order carried out durably."""
@@ -81,8 +88,10 @@ class _Work:
 class ThreadedWriter:
     """Group commit on a thread of its own. Made and used on one event loop.
 
-    Without an order for ``idle_s`` seconds it writes down the time, so that the next life knows
-    how long it was away.
+    ``first`` is done on the thread before any order; orders wait for it. Should it raise, so does
+    ``begun``, and no order is carried out any more.
+    Without an order for ``idle_s`` seconds the writer writes down the time, so that the next life
+    knows how long it was away.
     """
 
     def __init__(
@@ -91,6 +100,7 @@ class ThreadedWriter:
         publish: Callable[[Committed], None],
         loop: asyncio.AbstractEventLoop,
         *,
+        first: Callable[[], None],
         idle_s: float,
     ) -> None:
         self._committer = committer
@@ -99,8 +109,13 @@ class ThreadedWriter:
         self._idle_s = idle_s
         self._waiting: queue.SimpleQueue[_Job | _Work | None] = queue.SimpleQueue()
         self._is_closed = False
+        self._first = _Work(lambda _: first(), loop.create_future())
         self._thread = threading.Thread(target=self._write, name="log-writer", daemon=True)
         self._thread.start()
+
+    async def begun(self) -> None:
+        """Return once what comes before the first order is done; raise what it raised."""
+        await asyncio.shield(self._first.answer)
 
     async def submit(self, order: Order) -> Result:
         """Have one order carried out durably; a caller that goes away does not stop it."""
@@ -130,6 +145,9 @@ class ThreadedWriter:
             raise LogBusyError("too many commands wait for the disk; try again in a second")
 
     def _write(self) -> None:
+        if not self._do_work(self._first):
+            self._refuse_all()
+            return
         while True:
             try:
                 first = self._waiting.get(timeout=self._idle_s)
@@ -172,13 +190,21 @@ class ThreadedWriter:
         pairs = list(zip((job.answer for job in jobs), committed.results, strict=True))
         self._answer(pairs, committed)
 
-    def _do_work(self, item: _Work) -> None:
+    def _do_work(self, item: _Work) -> bool:
+        """Do work and hand its outcome to the caller; False when that is an error."""
         try:
             outcome = item.work(self._committer)
         except Exception as error:  # noqa: BLE001 - it is handed to the caller
             self._loop.call_soon_threadsafe(_fail, item.answer, error)
-        else:
-            self._loop.call_soon_threadsafe(_settle, item.answer, outcome)
+            return False
+        self._loop.call_soon_threadsafe(_settle, item.answer, outcome)
+        return True
+
+    def _refuse_all(self) -> None:
+        """Answer whoever asks: the log could not be read, so nothing is decided on it."""
+        while (item := self._waiting.get()) is not None:
+            error = LogClosedError("the log could not be read; brokerd is stopping")
+            self._loop.call_soon_threadsafe(_fail, item.answer, error)
 
     def _answer(
         self,

@@ -10,6 +10,7 @@ import contextlib
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -24,6 +25,7 @@ from regions.local.client import LocalCluster
 from regions.local.spawn import socket_of
 
 READY_WITHIN_S = 60.0
+LOOK_S = 0.005
 TEAM = "bench"
 _BROKERD = (sys.executable, "-m", "broker.daemon")
 
@@ -113,11 +115,17 @@ class Household:
         while time.monotonic() < give_up_s:
             if self._brokerd is not None and self._brokerd.poll() is not None:
                 break
-            # A channel that was refused waits before it tries again: a new one for each attempt.
-            async with self.client() as client:
-                with contextlib.suppress(BrokerError):
-                    await client.teams.broker()
-                    return
-            await asyncio.sleep(0.02)
+            # A channel that was refused waits before it tries again, and so does the next one to
+            # the same address: none is made before somebody listens.
+            if self._is_listening():
+                async with self.client() as client:
+                    with contextlib.suppress(BrokerError):
+                        await client.teams.broker()
+                        return
+            await asyncio.sleep(LOOK_S)
         words = (self.data / "brokerd.log").read_text(errors="replace")[-2000:]
         raise RuntimeError(f"brokerd does not answer: {words}")
+
+    def _is_listening(self) -> bool:
+        with socket.socket(socket.AF_UNIX) as trying:
+            return trying.connect_ex(self.address.removeprefix("unix:")) == 0

@@ -7,7 +7,7 @@ import pytest
 from broker.history.commands import AcceptRun, Command, WarnRun
 from broker.history.events import Recorded
 from broker.history.refusals import Refused
-from broker.loops.desk import Counts, Desk, putting_back
+from broker.loops.desk import TURN, Counts, Desk, putting_back
 from broker.model.actor import Actor, ActorKind
 from broker.model.reasons import Reason
 from broker.model.run import Run
@@ -114,3 +114,25 @@ async def test_an_error_of_the_log_lets_no_further_run_begin() -> None:
         await desk.for_each(["a", "b", "c", "d", "e"], handle)
     assert begun[:2] == ["a", "b"]
     assert "e" not in begun
+
+
+@pytest.mark.parametrize("at_once", [1, 4, TURN, 2 * TURN])
+async def test_others_have_their_turn_while_many_runs_are_handled(at_once: int) -> None:
+    desk = Desk(Clerk(), "placer", Counts(), ActorKind.BROKER, at_once=at_once)  # type: ignore[arg-type]
+    handled = 0
+    seen: list[int] = []
+
+    async def handle(name: str) -> None:
+        nonlocal handled
+        handled += 1
+
+    async def look_on() -> None:
+        while handled < 10 * TURN:
+            seen.append(handled)
+            await asyncio.sleep(0)
+
+    looking = asyncio.get_running_loop().create_task(look_on())
+    assert await desk.for_each([f"run-{n}" for n in range(10 * TURN)], handle) == ()
+    await looking
+    steps = [later - sooner for sooner, later in zip(seen, [*seen[1:], handled], strict=True)]
+    assert max(steps) <= max(TURN, at_once)

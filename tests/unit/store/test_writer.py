@@ -23,6 +23,10 @@ from tests.fakes.readings import HandReadings
 from tests.unit.store.ledgers import committing, submit_of
 
 
+def _nothing() -> None:
+    """What comes before the first order: nothing."""
+
+
 def order_of(name: str) -> Order:
     submit = submit_of(name)
     return Order(stream=submit.name, command=submit, actor=BROKER)
@@ -34,7 +38,7 @@ async def writing(path: Path) -> AsyncIterator[tuple[ThreadedWriter, list[Commit
     published: list[Committed] = []
     with committing(path) as (committer, _, _):
         loop = asyncio.get_running_loop()
-        writer = ThreadedWriter(committer, published.append, loop, idle_s=60.0)
+        writer = ThreadedWriter(committer, published.append, loop, first=_nothing, idle_s=60.0)
         try:
             yield writer, published
         finally:
@@ -119,7 +123,7 @@ async def test_the_time_is_written_down_when_nothing_else_is(tmp_path: Path) -> 
     path, readings = tmp_path / "broker.db", HandReadings()
     with committing(path, readings) as (committer, _, _):
         loop = asyncio.get_running_loop()
-        writer = ThreadedWriter(committer, lambda _: None, loop, idle_s=0.01)
+        writer = ThreadedWriter(committer, lambda _: None, loop, first=_nothing, idle_s=0.01)
         await writer.submit(order_of("digits"))
         readings.wait(1_000.0)
         await asyncio.to_thread(wait_until_marked, path, 1_000.0)
