@@ -275,7 +275,7 @@ def _open(
             clock,
             regions,
         )
-        read_rest = partial(read_in, committer, picture)
+        read_rest = partial(read_in, committer, picture, clock.now())
         if not is_early:
             read_rest()
         feed = Feed()

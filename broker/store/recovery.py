@@ -34,7 +34,6 @@ from broker.store.standing import Holding
 from broker.store.streams import fold
 
 WHOLE_STREAM = -1  # no limit on the events that are read
-_NOTHING_HELD = Holding()
 MANY_OBJECTS = 100_000  # of a start; below it the collector may look at them like at any other
 
 # The order of the joins is ours: the planner would rather read a whole index for its order.
@@ -78,7 +77,7 @@ def recover(
     LogIncompatibleError or LogUnwritableError.
     """
     picture, committer = begin(writes, load, clock, regions)
-    read_in(committer, picture)
+    read_in(committer, picture, clock.now())
     return picture, committer
 
 
@@ -107,7 +106,7 @@ def begin(
     return picture, committer
 
 
-def read_in(committer: Committer, picture: Picture) -> None:
+def read_in(committer: Committer, picture: Picture, now: Moment) -> None:
     """Do the second half of ``recover``: read the live runs, and what teams hold.
 
     Raises LogIncompatibleError for what a newer release wrote, LogDamagedError when events are
@@ -115,7 +114,7 @@ def read_in(committer: Committer, picture: Picture) -> None:
     """
     with _explained(), _no_collection():
         runs, snapshots = committer.do(_read_live)
-        holdings = committer.do(lambda database: _holdings(database, runs.values()))
+        holdings = committer.do(lambda database: _holdings(database, runs.values(), now))
         committer.begin_with(snapshots)
         picture.begin_with(runs, holdings)
 
@@ -170,12 +169,14 @@ def _check_next(recorded: Recorded, state: State | None) -> None:
         )
 
 
-def _holdings(database: sqlite_utils.Database, runs: Iterable[Run]) -> dict[str, Holding]:
+def _holdings(
+    database: sqlite_utils.Database, runs: Iterable[Run], now: Moment
+) -> dict[str, Holding]:
     """Return what teams hold: what their live runs hold now, and what the views say was spent."""
-    by_team: dict[str, list[Run]] = defaultdict(list)
+    holdings: dict[str, Holding] = defaultdict(Holding)
     for run in runs:
-        by_team[run.intent.team].append(run)
-    holdings = {team: standing.total(some) for team, some in by_team.items()}
+        team = run.intent.team
+        holdings[team] = standing.account(holdings[team], None, run, now)
     # The views know the spending of all runs, and on which day: they replace what live runs say.
     spent = views.read_spent(database)
     gate_ms: dict[str, dict[int, int]] = defaultdict(dict)
@@ -183,7 +184,7 @@ def _holdings(database: sqlite_utils.Database, runs: Iterable[Run]) -> dict[str,
         gate_ms[team][day] = ms
     return {
         team: replace(
-            holdings.get(team, _NOTHING_HELD),
+            holdings[team],
             spent=spent.get(team, Decimal(0)),
             gate_ms=gate_ms.get(team, {}),
         )

@@ -5,7 +5,7 @@ them (law 7). A holding is a value: a batch makes new ones, and a batch that fai
 Read ``account`` first.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
 
@@ -80,17 +80,6 @@ def account(holding: Holding, before: Run | None, after: Run | None, at: Moment)
         live=holding.live + has.live - was.live,
         idle=holding.idle + has.idle - was.idle,
         gate_ms=_add_to_day(holding.gate_ms, has.gate_ms - was.gate_ms, at),
-    )
-
-
-def total(runs: Iterable[Run]) -> Holding:
-    """Return the sums of one team's runs from nothing; its time at gates is not among them."""
-    shares = [_share(run) for run in runs]
-    return Holding(
-        running_gpus=sum(share.running_gpus for share in shares),
-        gate_gpus=sum(share.gate_gpus for share in shares),
-        spent=sum((share.spent for share in shares), Decimal(0)),
-        at_gate={key: value for share in shares for key, value in share.at_gate.items()},
     )
 
 

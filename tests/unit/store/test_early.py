@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from broker.history.commands import CancelRun, SetCaps, WarnRun
+from broker.model.moment import Moment
 from broker.model.policy import TeamCaps
 from broker.model.reasons import Reason
 from broker.model.run import Run
@@ -52,9 +53,9 @@ async def half_read(
     """Open a log early, and hold its reading until the event is set."""
     may_read = threading.Event()
 
-    def held(committer: Committer, picture: Picture) -> None:
+    def held(committer: Committer, picture: Picture, now: Moment) -> None:
         assert may_read.wait(60.0)
-        recovery.read_in(committer, picture)
+        recovery.read_in(committer, picture, now)
 
     monkeypatch.setattr(ledgers, "read_in", held)
     ledger = open_early(path, SystemClock(None, HandReadings()), regions=REGIONS)
