@@ -103,8 +103,9 @@ class PlacementSeen:
     fresh count, by the observer's clock. ``standing`` are those ranks' nonces by rank. ``members``
     are oldest first; of a gang that was created again, the former ones are among them. ``eta_s``:
     in how many seconds the cluster expects what it waits for; None: it names no time.
-    ``first_exit``: with MEMBER_EXITED, the member whose end made the cluster end the others;
-    empty: it cannot tell.
+    ``first_exit``: with MEMBER_EXITED, the member whose end made the cluster end the others; empty:
+    it cannot tell. ``history`` is how its nodes came and went, oldest first: how many seconds ago,
+    and how many it had from then on; empty: untold.
     """
 
     placement: str
@@ -126,6 +127,7 @@ class PlacementSeen:
     labels: Mapping[str, str]
     eta_s: float | None = None
     first_exit: str = ""
+    history: tuple[tuple[float, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True, order=True, kw_only=True)
@@ -208,15 +210,27 @@ class SignalSeen:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class StoreClaims:
+    """Who a region's store says that it is, and which lives of brokers showed themselves in it.
+
+    ``identity`` is what the first broker called it, empty when no broker did. ``lives`` are by
+    number, as each wrote itself down. Anybody who can write to the store can write both: who reads
+    them believes only what proves itself.
+    """
+
+    identity: str
+    lives: Mapping[int, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterObservation:
     """All there is to know of a cluster, as of ``seen_at_s`` on the observer's monotonic clock.
 
     ``is_whole`` False: some of it could not be seen, ``blind`` says what; then what is missing
     here is unknown, not absent. ``changed`` names the placements and runs (by key) that differ
     from the observation before; None means everything may.
-    ``foreign_incarnation`` is a newer broker incarnation found in the store, or None. ``unread``
-    are runs, by key, of which the store holds what cannot be read though it answers, and why: of
-    them all is as it was last known.
+    ``claims`` is who the store says that it is, None when that was not read. ``unread`` are runs,
+    by key, of which the store holds what cannot be read, and why: of them all is as last known.
     """
 
     cluster: str
@@ -230,7 +244,7 @@ class ClusterObservation:
     epochs: Mapping[EpochKey, EpochSeen]
     signals: tuple[SignalSeen, ...]
     changed: frozenset[str] | None
-    foreign_incarnation: int | None = None
+    claims: StoreClaims | None = None
     unread: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -351,9 +365,8 @@ class Outcome:
 class ClusterUnreachableError(Exception):
     """The cluster did not answer within the call's deadline; says nothing else.
 
-    ``observation`` is what the region's store alone still tells, or None: no placement is in it and
-    it is not whole, but the epochs are, so that a start behind a silent cluster can be fenced and
-    closed.
+    ``observation`` is what the region's store alone still tells, or None: no placement is in it, but
+    the epochs are, so that a start behind a silent cluster can be fenced and closed.
     """
 
     def __init__(self, message: str, observation: ClusterObservation | None = None) -> None:

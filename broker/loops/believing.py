@@ -30,6 +30,7 @@ PRICE_MAX = Decimal(1_000_000)  # dollars for a GPU hour
 NAME_MAX = 253  # the longest name that Kubernetes gives
 TEXT_MAX = 2000
 SENTENCES_MAX = 100
+HISTORY_MAX = 100
 CAPACITY_TYPES = frozenset(kind.value for kind in CapacityType)
 
 
@@ -84,6 +85,18 @@ def without_impostors(
             f"{name} of {told(seen.run_key, NAME_MAX)}" if name in odd else name: seen
             for name, seen in placements.items()
         },
+    )
+
+
+def without_store(observation: ClusterObservation, why: str) -> ClusterObservation:
+    """Return an observation whose store was not read: what answered in its place is another one."""
+    return replace(
+        observation,
+        is_whole=False,
+        is_store_readable=False,
+        blind=(*observation.blind, told(why, TEXT_MAX)),
+        epochs={},
+        unread={},
     )
 
 
@@ -143,6 +156,7 @@ def _placement(seen: PlacementSeen) -> PlacementSeen:
         and len(seen.message) <= TEXT_MAX
         and all(map(_is_count, (seen.ahead, seen.ahead_gpus, seen.nodes_here, seen.nodes_wanted)))
         and _is_span(seen.eta_s)
+        and _is_history(seen.history)
         and all(_is_code(one.exit_code) and _is_code(one.signal) for one in seen.members)
         and all(can_be_told(name + value) for name, value in seen.labels.items())
     )
@@ -157,6 +171,8 @@ def _placement(seen: PlacementSeen) -> PlacementSeen:
         nodes_here=_count(seen.nodes_here),
         nodes_wanted=_count(seen.nodes_wanted),
         eta_s=_seconds(seen.eta_s),
+        # Of times that cannot be none is believed: what is counted as of now still is.
+        history=seen.history if _is_history(seen.history) else (),
         members=tuple(_member(one) for one in seen.members),
         labels={told(name, NAME_MAX): told(value, TEXT_MAX) for name, value in seen.labels.items()},
     )
@@ -218,6 +234,12 @@ def _is_span(seconds: float | None) -> bool:
 
 def _seconds(seconds: float | None) -> float | None:
     return seconds if _is_span(seconds) else None
+
+
+def _is_history(history: tuple[tuple[float, int], ...]) -> bool:
+    ages = [age_s for age_s, _ in history]
+    is_possible = all(_is_span(age_s) and _is_count(count) for age_s, count in history)
+    return is_possible and len(ages) <= HISTORY_MAX and ages == sorted(ages, reverse=True)
 
 
 def _is_code(code: int | None) -> bool:

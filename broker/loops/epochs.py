@@ -11,6 +11,7 @@ from broker.history.exits import is_own_failure
 from broker.loops.closing import RULES, explain, rank_ends, weigh
 from broker.loops.content import Content, ContentError, Finding
 from broker.loops.sight import ClusterSight, Sight
+from broker.loops.translate import machines_of
 from broker.model.checkpoint import CheckpointRef, EpochId
 from broker.model.moment import Moment
 from broker.model.reasons import Reason
@@ -83,6 +84,11 @@ class EpochBook:
         ends = rank_ends(epoch, seen, placement, is_all_over=is_all_over)
         if ends and notes.first_end_s is None:
             notes.first_end_s = now.elapsed_s
+        nodes = (
+            ()
+            if placement is None
+            else machines_of(run.placements[epoch.placement], placement, sight.seen_s)
+        )
         explained = explain(seen, placement)
         has_failed = explained.cause is Reason.COMMAND_FAILED or any(map(is_own_failure, ends))
         if notes.failed_s is None and has_failed:
@@ -98,6 +104,7 @@ class EpochBook:
             message=explained.message,
             unread_until_s=unread_until_s,
             notice_until_s=self._notice(notes, placement, explained.cause, now),
+            nodes=nodes,
         )
 
     def forget(self, name: str) -> None:

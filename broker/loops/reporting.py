@@ -19,7 +19,8 @@ from broker.history.commands import (
 )
 from broker.history.thinning import progress_every_s
 from broker.loops.sight import ClusterSight, furthest
-from broker.loops.translate import SENTENCE_MAX, SaidEnd, end_of, report_of, vanished
+from broker.loops.translate import SENTENCE_MAX, SaidEnd, end_of, machines_of, report_of, vanished
+from broker.model.bill import NodesFrom
 from broker.model.moment import Moment
 from broker.model.policy import RegionPolicy
 from broker.model.reasons import Reason
@@ -42,7 +43,7 @@ def reports(
     if epoch is not None and epoch.cluster == cluster and sight.is_store_readable:
         seen = sight.epoch(run, epoch)
         if seen is not None:
-            facts += _of_epoch(run, epoch, seen, policy, now)
+            facts += _of_epoch(run, epoch, seen, policy, now, nodes=_nodes(run, epoch, sight))
     if not sight.is_reachable:
         return tuple(facts)
     is_starting = any(isinstance(command, RecordStart) for command in facts)
@@ -70,14 +71,31 @@ def _unread(run: Run, cluster: str, sight: ClusterSight) -> Iterator[RunCommand]
         yield WarnRun(reason=Reason.STORE_UNREACHABLE, message=told(message, SENTENCE_MAX))
 
 
+def _nodes(run: Run, epoch: Epoch, sight: ClusterSight) -> tuple[NodesFrom, ...]:
+    """Return since when an epoch's gang has its machines; empty while its cluster is silent."""
+    seen = sight.placement(epoch.placement) if sight.is_reachable else None
+    if seen is None:
+        return ()
+    return machines_of(run.placements[epoch.placement], seen, sight.seen_s)
+
+
 def _of_epoch(
-    run: Run, epoch: Epoch, seen: EpochSeen, policy: RegionPolicy, now: Moment
+    run: Run,
+    epoch: Epoch,
+    seen: EpochSeen,
+    policy: RegionPolicy,
+    now: Moment,
+    *,
+    nodes: tuple[NodesFrom, ...],
 ) -> Iterator[RunCommand]:
     if seen.owner is not OwnerState.STARTED:
         return
     if epoch.started_s is None:
         yield RecordStart(
-            epoch=epoch.id, nonces=seen.nonces, report_within_s=policy.patience.start_report_s
+            epoch=epoch.id,
+            nonces=seen.nonces,
+            report_within_s=policy.patience.start_report_s,
+            nodes=nodes,
         )
     if epoch.running_s is None and is_running(seen):
         yield RecordRunning(epoch=epoch.id)
@@ -122,12 +140,13 @@ def _of_placement(
     if seen is None:
         # What was never seen may be a queueing on its way; that it is not here says nothing yet.
         if sight.is_whole and placement.was_queued and not holds_epoch:
-            yield _ended(placement, vanished(placement))
+            yield _ended(placement, vanished(placement), ())
         return
     if seen.stage is Stage.ENDED:
         # With an open epoch it is the start protocol that says when it is over.
         if not holds_epoch:
-            yield _ended(placement, end_of(placement, seen))
+            nodes = machines_of(placement, seen, sight.seen_s)
+            yield _ended(placement, end_of(placement, seen), nodes)
         return
     report = _report(placement, seen, sight, policy)
     if not _is_known(placement, report):
@@ -160,10 +179,15 @@ def _report(
         cluster_uid=seen.uid,
         next_action=_WITH_ITS_START if is_running else row_for(said.reason).next_action,
         patience_s=patience_s(said.reason, policy, next(flavors, None)),
+        nodes=machines_of(placement, seen, sight.seen_s),
     )
 
 
-def _ended(placement: Placement, said: SaidEnd) -> EndPlacement:
+def _ended(placement: Placement, said: SaidEnd, nodes: tuple[NodesFrom, ...]) -> EndPlacement:
     return EndPlacement(
-        placement=placement.id, end=said.end, reason=said.reason, message=said.message
+        placement=placement.id,
+        end=said.end,
+        reason=said.reason,
+        message=said.message,
+        nodes=nodes,
     )

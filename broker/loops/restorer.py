@@ -12,15 +12,24 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Protocol, TypeVar
 
-from broker.history.commands import RecordLostCopy, RecordSurvey
-from broker.history.regional import unseen_regions
+from broker.history.commands import (
+    ClaimStore,
+    DoubtStore,
+    RecordLostCopy,
+    RecordSurvey,
+    WarnRun,
+)
+from broker.history.regional import StoreDoubt, unseen_regions
 from broker.loops.content import Content, ContentError, path_of
 from broker.loops.desk import Clock, Desk, NewerIncarnationError
 from broker.loops.off_loop import OffLoop
 from broker.loops.outposts import Outposts
-from broker.loops.restoring import own_seals, site_of, taken_over
-from broker.loops.sight import Sight
-from broker.model.run import Run, Site
+from broker.loops.restoring import Place, own_seals, site_of, taken_over
+from broker.loops.sight import ClusterSight, Sight
+from broker.loops.translate import machines_of
+from broker.loops.trust import Sound, Superseded, Trust, Unclaimed, life_name
+from broker.model.bill import NodesFrom
+from broker.model.run import Run
 from broker.store.listing import RunPage, RunQuery
 from regions import gatehouse
 from regions.gatehouse import Closed, RunInStore
@@ -58,16 +67,23 @@ class Restorer:
         sight: Sight,
         content: Content,
         controls: Mapping[str, Store],
+        trust: Trust,
+        draw_name: Callable[[], str],
         off_loop: OffLoop,
         clock: Clock,
     ) -> None:
-        """Make a restorer; ``controls`` are the regions' stores of the start protocol."""
+        """Make a restorer; ``controls`` are the regions' stores of the start protocol.
+
+        ``draw_name`` returns what to call a store that no broker has named.
+        """
         self._desk = desk
         self._archive = archive
         self._outposts = outposts
         self._sight = sight
         self._content = content
         self._controls = controls
+        self._trust = trust
+        self._draw_name = draw_name
         self._clock = clock
         self._off_loop = off_loop
         self._claimed: set[str] = set()
@@ -79,8 +95,8 @@ class Restorer:
 
         Raises NewerIncarnationError when a store shows a newer life of this data.
         """
-        for region in sorted(self._controls.keys() - self._claimed):
-            await self._claim(region)
+        for region in sorted(self._controls):
+            await self._ask_who_it_is(region)
         broker = self._desk.log.broker()
         if broker.is_restored and self._unseen():
             await self._survey()
@@ -95,29 +111,58 @@ class Restorer:
         log = self._desk.log
         return unseen_regions(log.broker(), {r: log.region(r) for r in regions}, regions)
 
-    async def _claim(self, region: str) -> None:
-        broker = self._desk.log.broker()
-        began = broker.began
-        name = f"{broker.incarnation}-{0.0 if began is None else began.wall_s:.6f}"
+    async def _ask_who_it_is(self, region: str) -> None:
+        """Claim a store that is nobody's, and say of one that is not ours why it is out of use."""
         store = self._controls[region]
         try:
-            newest = await self._call(lambda: gatehouse.incarnations(store))
-            if restore.is_superseded(broker.incarnation, newest):
-                raise NewerIncarnationError(
-                    f"{region}: life {max(newest)} of this data is at work, this is life "
-                    f"{broker.incarnation}"
-                )
-            is_ours = await self._call(
-                lambda: gatehouse.claim_incarnation(store, broker.incarnation, name)
-            )
+            claims = await self._call(lambda: gatehouse.read_claims(store))
         except (StoreError, TimeoutError):
             return  # asked again at the next tick; a store that is silent starts nothing either
-        if not is_ours:
-            raise NewerIncarnationError(
-                f"{region}: another broker's data is at work in this store, as life "
-                f"{broker.incarnation} too"
+        match self._trust.judge(region, claims):
+            case Sound():
+                # Said again where it was in doubt: the right one is back.
+                await self._desk.tell(f"regions/{region}", ClaimStore(store=claims.identity))
+                self._claimed.add(region)
+            case Unclaimed():
+                await self._claim(region)
+            case StoreDoubt() as doubt:
+                self._claimed.discard(region)
+                await self._doubt(region, doubt)
+            case Superseded() as other:
+                raise NewerIncarnationError(other.message)
+
+    async def _claim(self, region: str) -> None:
+        store, broker, name = self._controls[region], self._desk.log.broker(), self._draw_name()
+        try:
+            identity = await self._call(lambda: gatehouse.claim_identity(store, name))
+            is_known = await self._desk.tell(f"regions/{region}", ClaimStore(store=identity))
+            if not is_known:
+                return
+            life = life_name(broker, identity)
+            is_ours = await self._call(
+                lambda: gatehouse.claim_incarnation(store, broker.incarnation, life)
             )
-        self._claimed.add(region)
+        except (StoreError, TimeoutError):
+            return
+        if is_ours:
+            self._claimed.add(region)
+            # Where a person put another store in the place of a lost one, its copies are lost too.
+            for run in tuple(self._desk.log.live_runs().values()):
+                if any(region in checkpoint.regions for checkpoint in run.checkpoints):
+                    await self._doubt_copies(run.name, region)
+
+    async def _doubt(self, region: str, doubt: StoreDoubt) -> None:
+        """Say in the log, and to every run that has something there, that the store is not ours."""
+        if self._desk.log.region(region).doubt == doubt:
+            return
+        _log.error("%s: %s", region, doubt.message)
+        command = DoubtStore(reason=doubt.reason, message=doubt.message)
+        await self._desk.tell(f"regions/{region}", command)
+        for run in tuple(self._desk.log.live_runs().values()):
+            epoch = run.open_epoch
+            is_here = epoch is not None and epoch.region == region
+            if is_here or any(region in checkpoint.regions for checkpoint in run.checkpoints):
+                await self._desk.tell(run.name, WarnRun(reason=doubt.reason, message=doubt.message))
 
     async def _call(self, call: Callable[[], T]) -> T:
         async with asyncio.timeout(STORE_WITHIN_S):
@@ -224,19 +269,19 @@ class Restorer:
             for placement in look.placements.values()
             if isinstance(placement.grant, layout.Grant)
         }
-        sites = {one.placement: self._site(run, one) for one in (*found.over, *found.open)}
-        told = taken_over(run, found, grants, sites, self._clock.now())
+        places = {one.placement: self._place(run, one) for one in (*found.over, *found.open)}
+        told = taken_over(run, found, grants, places, self._clock.now())
         is_told = await self._desk.tell(run.name, *told)
         await self._doubt_copies(run.name)
         return is_told
 
-    def _site(self, run: Run, found: restore.FoundEpoch) -> Site:
+    def _place(self, run: Run, found: restore.FoundEpoch) -> Place:
         outposts = self._outposts.of_region(found.region)
         for outpost in outposts:
             sight = self._sight.cluster(outpost.cluster)
             seen = sight.placement(found.placement)
             if seen is not None or outpost == outposts[-1]:
-                return site_of(
+                site = site_of(
                     run,
                     found.placement,
                     len(found.nonces),
@@ -245,13 +290,15 @@ class Restorer:
                     seen=seen,
                     flavors=sight.facts.flavors,
                 )
+                return Place(site=site, nodes=_nodes(run, found.placement, sight))
         raise ValueError(f"{found.region} has no cluster")
 
-    async def _doubt_copies(self, name: str) -> None:
-        """Forget the copies that retention removed after the backup was taken."""
+    async def _doubt_copies(self, name: str, *regions: str) -> None:
+        """Forget the copies that the stores do not hold; regions left out are all."""
         run = self._desk.log.run(name)
+        stores = frozenset(regions or self._content.stores) & self._content.stores.keys()
         for checkpoint in () if run is None else run.checkpoints:
-            for region in sorted(checkpoint.regions & self._content.stores.keys()):
+            for region in sorted(checkpoint.regions & stores):
                 path = path_of(run.uid if run is not None else "", checkpoint.ref)
                 try:
                     is_sound = await self._content.is_sound_now(region, path, checkpoint.ref.digest)
@@ -262,3 +309,14 @@ class Restorer:
                     await self._desk.tell(
                         name, RecordLostCopy(ref=checkpoint.ref, region=region, message=message)
                     )
+
+
+def _nodes(run: Run, placement: str, sight: ClusterSight) -> tuple[NodesFrom, ...]:
+    """Return since when a found placement has its machines; empty where nobody tells."""
+    seen = sight.placement(placement)
+    if seen is not None:
+        return machines_of(run.placements.get(placement), seen, sight.seen_s)
+    if sight.is_whole and sight.seen_s is not None:
+        # Its cluster was seen whole and holds nothing of it any more.
+        return (NodesFrom(at_s=sight.seen_s, nodes=0),)
+    return ()

@@ -5,6 +5,7 @@ be revoked and what is to be taken over; here its answer becomes commands. Read 
 """
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from decimal import Decimal
 
 from broker.history.commands import (
@@ -15,6 +16,7 @@ from broker.history.commands import (
     RunCommand,
     SkipEpochs,
 )
+from broker.model.bill import NodesFrom
 from broker.model.capacity import FlavorFacts, FlavorKey
 from broker.model.checkpoint import CheckpointRef, EpochId
 from broker.model.intent import CapacityType
@@ -23,6 +25,14 @@ from broker.model.reasons import Reason
 from broker.model.run import CloseRule, Run, Site
 from regions.cluster import PlacementSeen
 from regions.launcher import layout, restore
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Where a found placement is or was, and since when it has how many machines there."""
+
+    site: Site
+    nodes: tuple[NodesFrom, ...]
 
 
 def own_seals(run: Run) -> tuple[layout.Seal, ...]:
@@ -47,12 +57,12 @@ def taken_over(
     run: Run,
     found: restore.Adopted,
     grants: Mapping[layout.EpochId, layout.Grant],
-    sites: Mapping[str, Site],
+    places: Mapping[str, Place],
     now: Moment,
 ) -> tuple[RunCommand, ...]:
     """Return what the stores make of a run: epochs closed, taken over, stepped over.
 
-    ``grants`` are those found, by epoch; ``sites`` are the places of the found placements. Also an
+    ``grants`` are those found, by epoch; ``places`` are those of the found placements. Also an
     epoch that is over is taken over, and closed with the seal that a later grant carries: without
     it the run would go back behind what that seal counts (R2).
     """
@@ -62,11 +72,12 @@ def taken_over(
         id_ = _epoch(one.epoch)
         if epoch is not None and id_ == epoch.id and one in found.over:
             # What has a seal has started, also when our log was cut before it could know.
-            told.append(RecordStart(epoch=id_, nonces=one.nonces))
+            nodes = places[one.placement].nodes
+            told.append(RecordStart(epoch=id_, nonces=one.nonces, nodes=nodes))
         elif one.epoch.number > last_number:
             last_number = one.epoch.number
             told.append(
-                _adopted(run, one, found.seals, grants.get(one.epoch), sites[one.placement])
+                _adopted(run, one, found.seals, grants.get(one.epoch), places[one.placement])
             )
         else:
             continue
@@ -105,7 +116,7 @@ def _adopted(
     found: restore.FoundEpoch,
     seals: tuple[layout.Seal, ...],
     grant: layout.Grant | None,
-    site: Site,
+    place: Place,
 ) -> AdoptEpoch:
     refs = tuple(
         CheckpointRef(epoch=_epoch(seal.epoch), step=step, digest=digest)
@@ -116,10 +127,11 @@ def _adopted(
     return AdoptEpoch(
         epoch=_epoch(found.epoch),
         placement=found.placement,
-        site=site,
+        site=place.site,
         nonces=found.nonces,
         resume_from=_resume_from(run, refs, grant),
         seals=refs,
+        nodes=place.nodes,
     )
 
 

@@ -7,6 +7,7 @@ cannot name is UNKNOWN with the cluster's own sentence. Pure. Read ``report_of``
 from dataclasses import dataclass
 from decimal import Decimal
 
+from broker.model.bill import NodesFrom
 from broker.model.capacity import (
     ClusterFacts,
     FlavorFacts,
@@ -28,6 +29,7 @@ from regions.cluster import (
     Stage,
 )
 
+SAME_TIME_S = 0.1  # a time comes out a little different at each look
 SENTENCE_MAX = 500  # a cluster's own words, cut before they go into the log
 
 # What a wait in a cluster is called. AT_GATE is not a cause: it is seen in the store.
@@ -113,6 +115,25 @@ def report_of(placement: Placement, seen: PlacementSeen) -> Said:
     reason = reason_of(seen)
     state = PlacementState.QUEUED if seen.stage is Stage.QUEUED else PlacementState.PROVISIONING
     return Said(state=state, reason=reason, message=_wait(placement, seen, reason), arrival=arrival)
+
+
+def machines_of(
+    placement: Placement | None, seen: PlacementSeen, seen_s: float | None
+) -> tuple[NodesFrom, ...]:
+    """Say since when a placement has how many machines, where its cluster tells the times.
+
+    ``seen_s`` is when it was seen (broker seconds). Of what is booked already only how many it had
+    then is told again; None for the placement is one that the log does not know.
+    """
+    if seen_s is None:
+        return ()
+    told = [NodesFrom(at_s=max(0.0, seen_s - age_s), nodes=nodes) for age_s, nodes in seen.history]
+    if placement is None:
+        return tuple(told)
+    booked_s = placement.meter.since_ms / 1000.0
+    before = [one for one in told if one.at_s <= booked_s + SAME_TIME_S]
+    then = [NodesFrom(at_s=min(one.at_s, booked_s), nodes=one.nodes) for one in before[-1:]]
+    return (*then, *told[len(before) :])
 
 
 def reason_of(seen: PlacementSeen) -> Reason:

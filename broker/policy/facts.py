@@ -7,6 +7,7 @@ failed leaves a field as it was. The shell builds these from the port, policy on
 from dataclasses import dataclass
 
 from broker.history.commands import RecordCheckpoint
+from broker.model.bill import NodesFrom
 from broker.model.checkpoint import EpochId
 from broker.model.reasons import Reason
 from broker.model.run import CloseRule, RankEnd
@@ -23,7 +24,8 @@ class EpochFacts:
     found complete; ``unread_until_s`` is until when a close waits for a store that cannot be read,
     None when it waits for none. ``cause`` is what its cluster says happened to the gang or its
     machines, or COMMAND_FAILED when the first end that it saw was the command's own failure; None
-    for nothing. ``notice_until_s`` is when a machine of it is announced to be taken.
+    for nothing. ``notice_until_s`` is when a machine of it is announced to be taken. ``nodes`` is
+    since when the gang has how many machines, empty where its cluster does not tell.
     """
 
     epoch: EpochId
@@ -36,3 +38,4 @@ class EpochFacts:
     cause: Reason | None = None
     message: str = ""
     notice_until_s: float | None = None
+    nodes: tuple[NodesFrom, ...] = ()

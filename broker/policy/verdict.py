@@ -38,6 +38,7 @@ def close(view: View, run: Run, facts: EpochFacts, now: Moment) -> tuple[CloseEp
             found=facts.found,
             cause=cause,
             message=message,
+            nodes=facts.nodes,
         ),
     )
 

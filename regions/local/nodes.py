@@ -6,12 +6,15 @@ Read ``provide`` first.
 """
 
 import random
+from collections import Counter
 
 from regions.cluster import Cause
 from regions.local import gangs
 from regions.local.config import FlavorConfig, WorldConfig
 from regions.local.state import HOLDS_NODES, Job, Node, Phase, State
 
+MAX_HISTORY = 64
+"""Changes of a gang's nodes that are kept: who asks now and then has seen what came before."""
 SIGNAL_AGAIN_S = 30.0
 """A stockout that lasts is said again this often: one observation is worth hours, not seconds."""
 
@@ -122,6 +125,36 @@ def _release(state: State, now_s: float) -> None:
 def held_by(state: State, job: Job) -> list[Node]:
     """The nodes that a job holds, ready or coming, in the order they were bought."""
     return [node for node in state.nodes.values() if node.holder == job.uid]
+
+
+def here(state: State, job: Job) -> int:
+    """How many nodes are there for a job.
+
+    A member whose record was lost is on no known node, and still stands on one.
+    """
+    return _ready(state)[job.uid] + _off_record(job)
+
+
+def note_history(state: State, now_s: float) -> None:
+    """Write down for each of our jobs whose nodes came or went since when it has how many."""
+    ready = _ready(state)
+    for job in state.jobs.values():
+        known = job.history[-1][1] if job.history else 0
+        is_over = job.phase is Phase.ENDED
+        if job.spec is None or (is_over and known == 0):
+            continue
+        count = 0 if is_over else ready[job.uid] + _off_record(job)
+        if count != known:
+            job.history.append((now_s, count))
+            del job.history[:-MAX_HISTORY]
+
+
+def _ready(state: State) -> Counter[str]:
+    return Counter(node.holder for node in state.nodes.values() if node.is_ready)
+
+
+def _off_record(job: Job) -> int:
+    return sum(1 for member in job.alive if not member.node)
 
 
 def _assign(state: State, job: Job) -> None:

@@ -38,6 +38,8 @@ def lose_all(state: State, boot_id: str, now_s: float) -> None:
     state.nodes.clear()
     state.signals.clear()
     state.fired.clear()
+    for job in state.jobs.values():
+        job.history.clear()  # its times are of a clock that is no more
     for job in state.live_jobs():
         job.queued_s, job.signal_again_s = now_s, now_s
         for one in job.alive:

@@ -93,6 +93,7 @@ class Job(Struct, kw_only=True):
     ``generation`` counts the gangs it was given. ``is_recreating``: once stopped it starts again.
     ``take_cause``: some of its nodes are being taken away, and for what. ``term_grace_s`` is from
     SIGTERM to SIGKILL. ``first_exit`` is the member whose end ended the gang, empty when none did.
+    ``history`` is since when it has how many nodes, of the last changes.
     """
 
     uid: str
@@ -123,6 +124,7 @@ class Job(Struct, kw_only=True):
     signal_again_s: float = 0.0
     duration_s: float | None = None
     ended_s: float | None = None
+    history: list[tuple[float, int]] = field(default_factory=list)
     first_exit: str = ""
 
     @property

@@ -102,7 +102,7 @@ def _job_view(state: State, job: Job, ahead: tuple[int, int] | None) -> wire.Job
         eta_s=job.eta_s,
         ahead=ahead[0] if ahead is not None else None,
         ahead_gpus=ahead[1] if ahead is not None else None,
-        nodes_here=sum(1 for node in nodes.held_by(state, job) if node.is_ready),
+        nodes_here=nodes.here(state, job),
         nodes_wanted=job.nodes_wanted,
         world_size=job.nodes_wanted,
         members=tuple(
@@ -116,6 +116,7 @@ def _job_view(state: State, job: Job, ahead: tuple[int, int] | None) -> wire.Job
             for member in job.members
         ),
         labels=spec.labels if spec is not None else {},
+        history=tuple(job.history),
         first_exit=job.first_exit,
     )
 

@@ -86,7 +86,7 @@ class MemberView(Struct, frozen=True, kw_only=True):
 
 
 class JobView(Struct, frozen=True, kw_only=True):
-    """One object of ours; see ``cluster.PlacementSeen``. ``eta_s`` on the monotonic clock."""
+    """One object of ours; see ``cluster.PlacementSeen``. Times are on the monotonic clock."""
 
     uid: str
     placement: str
@@ -105,6 +105,7 @@ class JobView(Struct, frozen=True, kw_only=True):
     members: tuple[MemberView, ...]
     labels: dict[str, str]
     first_exit: str = ""
+    history: tuple[tuple[float, int], ...] = ()
 
 
 class FlavorView(Struct, frozen=True, kw_only=True):

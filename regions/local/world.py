@@ -48,6 +48,7 @@ class World:
             self._stand(now_s)
             if self._phases() == before:
                 break
+        nodes.note_history(self.state, now_s)
         self._forget(now_s)
 
     def next_at_s(self) -> float | None:

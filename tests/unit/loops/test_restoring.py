@@ -4,7 +4,8 @@ from decimal import Decimal
 
 from broker.history.commands import AdoptEpoch, CloseEpoch, RecordStart, RunCommand, SkipEpochs
 from broker.history.lineage import resumable
-from broker.loops.restoring import own_seals, site_of, taken_over
+from broker.loops.restoring import Place, own_seals, site_of, taken_over
+from broker.model.bill import NodesFrom
 from broker.model.checkpoint import CheckpointRef, EpochId
 from broker.model.run import CloseRule, Run
 from broker.model.states import RunState
@@ -14,6 +15,7 @@ from tests.unit.loops.seeing import NOW, placement_seen
 from tests.unit.placement.pictures import make_flavor
 
 NONCES = ("00000000aa", "11111111bb")
+MACHINES = (NodesFrom(at_s=10.0, nodes=2), NodesFrom(at_s=20.0, nodes=0))
 
 
 def key(epoch: EpochId) -> layout.EpochId:
@@ -36,13 +38,16 @@ def join(
     adopted = restore.Adopted(
         open=found, over=over, closed=frozenset(closed), next_number=20, seals=seals
     )
-    sites = {
-        one.placement: site_of(
-            run, one.placement, 2, cluster="alpha", region="alpha", seen=None, flavors=()
+    places = {
+        one.placement: Place(
+            site=site_of(
+                run, one.placement, 2, cluster="alpha", region="alpha", seen=None, flavors=()
+            ),
+            nodes=MACHINES,
         )
         for one in (*over, *found)
     }
-    return taken_over(run, adopted, grants or {}, sites, NOW)
+    return taken_over(run, adopted, grants or {}, places, NOW)
 
 
 def test_a_run_of_which_nothing_new_was_found_starts_above_what_was_revoked() -> None:
@@ -68,6 +73,7 @@ def test_a_started_epoch_is_taken_over_with_what_it_resumed_from() -> None:
     adopt, skip = told
     assert isinstance(adopt, AdoptEpoch)
     assert (adopt.epoch.number, adopt.nonces, adopt.site) == (2, NONCES, leg.site)
+    assert adopt.nodes == MACHINES
     assert adopt.seals == (CheckpointRef(epoch=former, step=100, digest=own.steps[0][1]),)
     assert skip == SkipEpochs(next_epoch=20)
     story.do(adopt, SkipEpochs(next_epoch=20))

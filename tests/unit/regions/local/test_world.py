@@ -303,3 +303,22 @@ def test_a_flavor_says_when_a_booking_would_come_while_it_can_be_kept() -> None:
     bench.inject(faults.Partial(flavor="h100", nodes=0))
     assert nodes.booking_s(bench.state, flex) is None
     assert nodes.booking_s(bench.state, make_flavor(capacity_type="SPOT")) is None
+
+
+def test_it_is_written_down_since_when_a_gang_has_how_many_nodes() -> None:
+    bench = Bench(make_config(flavors=(make_flavor(spread_s=2.0, preemption_notice_s=3.0),)))
+    began_s = bench.now_s
+    bench.queue(make_spec(ranks=3))
+    bench.wait(20.0)
+    bench.inject(faults.Preempt(placement="p1", flavor="", nodes=1, notice_s=None))
+    bench.wait(1_000.0)
+    told = [(at_s - began_s, count) for at_s, count in bench.job("p1").history]
+    assert told == [(10.0, 1), (12.0, 2), (14.0, 3), (20.0, 0)]
+
+
+def test_a_gang_whose_nodes_never_come_has_none_written_down() -> None:
+    bench = Bench(make_config(flavors=(make_flavor(stock=0),)))
+    bench.queue(make_spec())
+    bench.wait(100.0)
+    bench.withdraw("p1")
+    assert bench.job("p1").history == []
