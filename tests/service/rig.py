@@ -49,6 +49,7 @@ from broker.v1 import (
 )
 from tests.builders import BROKER
 from tests.fakes.readings import HandReadings
+from tests.service.documented import Witness
 from tests.unit.placement.pictures import make_cluster, make_flavor
 
 REGIONS = ("alpha", "beta", "gamma")
@@ -187,8 +188,11 @@ async def serving(folder: Path, *, is_threaded: bool = False) -> AsyncIterator[R
     server = await build_server(ports)
     address = await server.start(f"unix:{folder}/s")
     try:
-        async with grpc.aio.insecure_channel(address) as channel:
+        witness = Witness()
+        async with grpc.aio.insecure_channel(address, interceptors=witness.interceptors) as channel:
             yield Rig(server, log, loops, readings, folder / "bundles", channel)
+            undocumented = await witness.undocumented()
+            assert undocumented == [], undocumented
     finally:
         await server.stop(grace_s=0.0)
         await log.close()

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import grpc
 import pytest
@@ -96,6 +98,53 @@ async def test_a_policy_is_set_with_its_etag_and_read_back(rig: Rig) -> None:
     assert await refused(
         rig.regions.SetPolicy(region_service_pb2.SetPolicyRequest(policy=policy))
     ) == Refusal(INVALID, "INVALID_FIELD", ("policy.weight",))
+
+
+STALE = Refusal(grpc.StatusCode.ABORTED, "ETAG_MISMATCH")
+
+
+async def outcome(call: Awaitable[Any]) -> Any:
+    """Return the answer, or the refusal without its field, which each names its own way."""
+    try:
+        return await call
+    except grpc.RpcError as error:
+        return replace(refusal_of(error), fields=())
+
+
+async def test_of_many_policies_with_one_etag_one_wins(rig: Rig) -> None:
+    get = region_service_pb2.GetPolicyRequest(name="regions/alpha/policy")
+    before = await rig.regions.GetPolicy(get)
+
+    def wish(width: int) -> region_service_pb2.SetPolicyRequest:
+        request = region_service_pb2.SetPolicyRequest(policy=before)
+        request.policy.hedge_width = width
+        return request
+
+    found = await asyncio.gather(
+        *(outcome(rig.regions.SetPolicy(wish(width))) for width in range(3, 9))
+    )
+    assert [one for one in found if one != STALE] == [await rig.regions.GetPolicy(get)]
+    assert rig.log.region("alpha").policy.hedge_width in range(3, 9)
+
+
+async def test_of_many_caps_with_one_etag_one_wins(rig: Rig) -> None:
+    get = team_service_pb2.GetTeamRequest(name="teams/vision")
+    before = await rig.teams.GetTeam(get)
+    found = await asyncio.gather(
+        *(
+            outcome(
+                rig.teams.SetTeamCaps(
+                    team_service_pb2.SetTeamCapsRequest(
+                        name=before.name,
+                        caps=team_pb2.TeamCaps(running_gpus=gpus),
+                        etag=before.etag,
+                    )
+                )
+            )
+            for gpus in range(1, 7)
+        )
+    )
+    assert [one for one in found if one != STALE] == [await rig.teams.GetTeam(get)]
 
 
 def test_a_policy_that_says_nothing_is_the_default_one() -> None:
