@@ -45,6 +45,7 @@ COPIES_AT_ONCE = 2
 MARK_S = 5.0  # a downtime is known to so many seconds
 DAY_S = 86_400.0
 METER_S = 2.0
+KEY_LENGTH = 32  # of the log's own secret: more than 160 bits
 
 _log = logging.getLogger(__name__)
 
@@ -68,7 +69,6 @@ class Fleet:
                 region=world.region,
                 socket=socket_of(directory),
                 store=Path(world.store),
-                incarnation=incarnation,
             )
             for directory, world in self.worlds.items()
         }
@@ -139,7 +139,8 @@ class Broker:
 async def begin_life(ledger: Ledger) -> int:
     """Return the log's incarnation; a new log begins its first."""
     if ledger.broker().incarnation == 0:
-        command = BeginIncarnation(incarnation=1, is_restored=False)
+        key = Ids().text(KEY_LENGTH)
+        command = BeginIncarnation(incarnation=1, is_restored=False, key=key)
         await ledger.handle(BROKER_STREAM, command, Actor(kind=ActorKind.BROKER, name="brokerd"))
     return ledger.broker().incarnation
 

@@ -9,13 +9,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
+from regions.cluster import StoreClaims
 from regions.launcher import codec, layout
 from regions.launcher.freshness import GateWatch, watch_gates, whole_gang
 from regions.launcher.gate import read_gates
 from regions.launcher.reading import Absent, Reading, Unreachable, read_record
 from regions.launcher.restore import StoreSeen
 from regions.launcher.rules import Owner, may_withdraw
-from regions.launcher.store import Store, StoreUnreachable
+from regions.launcher.store import Store, StoreUnreachable, read_bounded
 
 T = TypeVar("T")
 
@@ -25,6 +26,11 @@ MARKERS = frozenset({".complete", ".metadata"})
 
 MAX_NAMES = 100_000
 """Of one folder. A run with more is not read: a look must end, for the sake of the others."""
+MAX_LIVES = 1_000
+"""Lives of a broker in one store. Each restore begins one."""
+NUMBER_MAX = 18
+"""Digits of a life's number: it is a count of restores, or a time in seconds."""
+CLAIM_MAX_BYTES = 500
 
 
 class RecordConflictError(Exception):
@@ -174,17 +180,39 @@ def can_withdraw(store: Store, run_key: str, placement: str, is_closed: bool) ->
     return may_withdraw(grant, owner, is_closed)
 
 
+def claim_identity(store: Store, name: str) -> str:
+    """Call a store by a name if it has none yet, and return what it is called."""
+    store.create_if_absent(layout.IDENTITY, name.encode())
+    return read_identity(store)
+
+
+def read_identity(store: Store) -> str:
+    """Return what the first broker called the store; empty when none did."""
+    return _text(store, layout.IDENTITY)
+
+
 def claim_incarnation(store: Store, number: int, name: str) -> bool:
     """Say in the store that ``name`` is this life of the broker's data. False: another is."""
     key = layout.incarnation_key(number)
-    claim = name.encode()
-    return store.create_if_absent(key, claim) or _read_bytes(store, key, len(claim)) == claim
+    return store.create_if_absent(key, name.encode()) or _text(store, key) == name
 
 
-def incarnations(store: Store) -> tuple[int, ...]:
-    """Return the lives of the broker's data that showed themselves in this store."""
-    names = store.list("incarnations/")
-    return tuple(sorted(int(name) for name in names if name.isascii() and name.isdigit()))
+def read_claims(store: Store, known: StoreClaims | None = None) -> StoreClaims:
+    """Return who the store says that it is. A life that is ``known`` is not read again.
+
+    Raises StoreUnreachable, also for a store that holds more lives than there can be.
+    """
+    names = [n for n in store.list("incarnations/") if n.isascii() and n.isdigit()]
+    if len(names) > MAX_LIVES:
+        raise StoreUnreachable(f"incarnations/: more than {MAX_LIVES} names")
+    identity = read_identity(store)
+    kept = known.lives if known is not None and known.identity == identity else {}
+    lives = {
+        int(name): kept.get(int(name)) or _text(store, f"incarnations/{name}")
+        for name in names
+        if len(name) <= NUMBER_MAX
+    }
+    return StoreClaims(identity=identity, lives=lives)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -331,9 +359,7 @@ def _listed(store: Store, prefix: str) -> tuple[str, ...]:
     return names
 
 
-def _read_bytes(store: Store, key: str, limit_bytes: int) -> bytes | None:
-    stream = store.get(key)
-    if stream is None:
-        return None
-    with stream:
-        return stream.read(limit_bytes + 1)
+def _text(store: Store, key: str) -> str:
+    """Return a short text, empty when it is absent. What is none or too long is told as it is."""
+    raw = read_bounded(store, key, CLAIM_MAX_BYTES) or b""
+    return raw.decode("ascii", errors="replace")

@@ -4,22 +4,26 @@ The rule is that of runs: decide returns events, evolve folds them, what already
 A region or team that nobody has spoken of has a fresh state, so that every known one has a value.
 """
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
-from decimal import Decimal
+from collections.abc import Iterable, Mapping, Sequence
 from typing import assert_never
 
 from broker.history.codec import check_writable
 from broker.history.events import Recorded
 from broker.history.refusals import Code, IllegalMoveError, Refused
 from broker.history.regional_commands import (
+    AcceptStore,
     BeginIncarnation,
     BrokerCommand,
     CarrySpend,
+    ClaimStore,
     CordonRegion,
+    DoubtStore,
     DrainRegion,
+    RecordOrphan,
+    RecordOrphanGone,
     RecordSurvey,
     RegionCommand,
+    RemoveOrphan,
     SetCaps,
     SetPolicy,
     TeamCommand,
@@ -30,6 +34,9 @@ from broker.history.regional_events import (
     BrokerEvent,
     CapsSet,
     IncarnationBegan,
+    OrphanGone,
+    OrphanRemovalOrdered,
+    OrphanSeen,
     PolicySet,
     RegionCordoned,
     RegionDrainBegan,
@@ -38,61 +45,39 @@ from broker.history.regional_events import (
     RegionUncordoned,
     RegionWaived,
     SpendCarried,
+    StoreAccepted,
+    StoreClaimed,
+    StoreDoubted,
     TeamEvent,
 )
-from broker.model.moment import Moment
-from broker.model.policy import RegionPolicy, TeamCaps
+from broker.history.regional_places import decide_orphan, decide_store, evolve_orphans
+from broker.history.regional_states import (
+    BrokerState,
+    KnownOrphan,
+    RegionDrain,
+    RegionState,
+    StoreDoubt,
+    TeamState,
+)
 from broker.model.reasons import Reason
 from broker.model.replacing import replace
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RegionDrain:
-    """Ops asked what runs in the region to leave, each gang within ``grace_s`` seconds."""
-
-    message: str
-    grace_s: float
-    began: Moment
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RegionState:
-    """What ops said of a region. ``waived_incarnation``: it need not be read after that restore."""
-
-    id: str
-    policy: RegionPolicy = field(default_factory=RegionPolicy)
-    generation: int = 1
-    is_cordoned: bool = False
-    cordon_message: str = ""
-    drain: RegionDrain | None = None
-    waived_incarnation: int = 0
-    stream_version: int = 0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TeamState:
-    """What ops said of a team, and what is left of its runs that are no longer in the log.
-
-    ``carried_usd`` is what those ``carried_runs`` had spent.
-    """
-
-    id: str
-    caps: TeamCaps = field(default_factory=TeamCaps)
-    generation: int = 1
-    carried_usd: Decimal = Decimal(0)
-    carried_runs: int = 0
-    stream_version: int = 0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BrokerState:
-    """Which life of the log this is. ``surveyed`` are the regions read whole in this life."""
-
-    incarnation: int = 0
-    is_restored: bool = False
-    surveyed: frozenset[str] = frozenset()
-    began: Moment | None = None
-    stream_version: int = 0
+# The states of the small streams are offered here too: one import serves who folds them.
+__all__ = [
+    "BrokerState",
+    "KnownOrphan",
+    "RegionDrain",
+    "RegionState",
+    "StoreDoubt",
+    "TeamState",
+    "decide_broker",
+    "decide_region",
+    "decide_team",
+    "evolve_broker",
+    "evolve_region",
+    "evolve_team",
+    "unseen_regions",
+]
 
 
 def unseen_regions(
@@ -109,16 +94,23 @@ def unseen_regions(
 
 
 def decide_region(
-    region: RegionState, command: RegionCommand, incarnation: int
+    region: RegionState,
+    command: RegionCommand,
+    incarnation: int,
+    *,
+    open_starts: Sequence[str] = (),
 ) -> tuple[RegionEvent, ...]:
-    """Return what a command makes of a region, in the log's present incarnation."""
-    events = _decide_region(region, command, incarnation)
+    """Return what a command makes of a region, in the log's present incarnation.
+
+    ``open_starts`` are the runs that have a start open there.
+    """
+    events = _decide_region(region, command, incarnation, open_starts)
     check_writable(events)
     return events
 
 
 def _decide_region(
-    region: RegionState, command: RegionCommand, incarnation: int
+    region: RegionState, command: RegionCommand, incarnation: int, open_starts: Sequence[str]
 ) -> tuple[RegionEvent, ...]:
     match command:
         case SetPolicy():
@@ -144,6 +136,10 @@ def _decide_region(
         case WaiveRegion():
             is_waived = region.waived_incarnation == incarnation
             return () if is_waived else (RegionWaived(incarnation=incarnation),)
+        case ClaimStore() | DoubtStore() | AcceptStore():
+            return decide_store(region, command, open_starts)
+        case RecordOrphan() | RecordOrphanGone() | RemoveOrphan():
+            return decide_orphan(region, command)
         case _:
             assert_never(command)
 
@@ -164,6 +160,15 @@ def evolve_region(region: RegionState, recorded: Recorded) -> RegionState:
             return replace(stamped, is_cordoned=True, cordon_message=event.message, drain=drain)
         case RegionWaived():
             return replace(stamped, waived_incarnation=event.incarnation)
+        case StoreClaimed():
+            return replace(stamped, store=event.store, doubt=None)
+        case StoreDoubted():
+            doubt = StoreDoubt(reason=event.reason, message=event.message)
+            return replace(stamped, doubt=doubt)
+        case StoreAccepted():
+            return replace(stamped, store="", doubt=None)
+        case OrphanSeen() | OrphanGone() | OrphanRemovalOrdered():
+            return replace(stamped, orphans=evolve_orphans(region, event, recorded.at))
         case _:
             raise _stranger(recorded)
 
@@ -222,7 +227,9 @@ def _decide_broker(broker: BrokerState, command: BrokerCommand) -> tuple[BrokerE
                     Reason.NEWER_INCARNATION, f"the log is in incarnation {broker.incarnation}"
                 )
             began = IncarnationBegan(
-                incarnation=command.incarnation, is_restored=command.is_restored
+                incarnation=command.incarnation,
+                is_restored=command.is_restored,
+                key=broker.key or command.key,
             )
             return (began,)
         case RecordSurvey():
@@ -245,6 +252,7 @@ def evolve_broker(broker: BrokerState, recorded: Recorded) -> BrokerState:
                 is_restored=event.is_restored,
                 surveyed=frozenset(),
                 began=recorded.at,
+                key=event.key,
             )
         case RegionSurveyed():
             return replace(stamped, surveyed=broker.surveyed | {event.region})

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 
 from broker.model.policy import RegionPolicy, TeamCaps
+from broker.model.reasons import Reason
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,7 +43,68 @@ class WaiveRegion:
     """Let a restored broker go on without having seen the region."""
 
 
-RegionCommand = SetPolicy | CordonRegion | UncordonRegion | DrainRegion | WaiveRegion
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClaimStore:
+    """The region's store is the one that is called ``store``, and this broker's."""
+
+    store: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DoubtStore:
+    """What answers as the region's store is not the one that the log knows, or not ours alone."""
+
+    reason: Reason
+    message: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AcceptStore:
+    """Take what answers as the region's store from now on; what the former one held is lost."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordOrphan:
+    """Something in a cluster says that it is of a run which the log does not know.
+
+    ``is_ours``: it carries the mark of this log, so that this broker once put it there.
+    """
+
+    cluster: str
+    object: str
+    message: str
+    is_ours: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordOrphanGone:
+    """A whole look at its cluster did not show an orphan any more."""
+
+    cluster: str
+    object: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RemoveOrphan:
+    """Remove an orphan that is ours. Only a person gives it."""
+
+    cluster: str
+    object: str
+
+
+RegionCommand = (
+    SetPolicy
+    | CordonRegion
+    | UncordonRegion
+    | DrainRegion
+    | WaiveRegion
+    | ClaimStore
+    | DoubtStore
+    | AcceptStore
+    | RecordOrphan
+    | RecordOrphanGone
+    | RemoveOrphan
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,10 +128,14 @@ TeamCommand = SetCaps | CarrySpend
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BeginIncarnation:
-    """Begin the log's first life, or the next after a restore."""
+    """Begin the log's first life, or the next after a restore.
+
+    ``key`` is the log's own secret, drawn once: a later life keeps the first one's.
+    """
 
     incarnation: int
     is_restored: bool
+    key: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 
 from broker.model.policy import RegionPolicy, TeamCaps
+from broker.model.reasons import Reason
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,7 +45,68 @@ class RegionWaived:
     incarnation: int
 
 
-RegionEvent = PolicySet | RegionCordoned | RegionUncordoned | RegionDrainBegan | RegionWaived
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoreClaimed:
+    """The region's store was found to be the one of this name, and this broker's."""
+
+    store: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoreDoubted:
+    """What answers as the region's store is another one, or somebody else's; nothing starts."""
+
+    reason: Reason
+    message: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoreAccepted:
+    """A person said to go on with what answers as the store; ``lost`` is what it was before."""
+
+    lost: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OrphanSeen:
+    """Something in a cluster looks like ours and is of no run of the log (law 10)."""
+
+    cluster: str
+    object: str
+    message: str
+    is_ours: bool
+    reason: Reason = Reason.ORPHAN_SEEN
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OrphanGone:
+    """An orphan is no longer there."""
+
+    cluster: str
+    object: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OrphanRemovalOrdered:
+    """A person said to remove an orphan, which carries this log's mark."""
+
+    cluster: str
+    object: str
+
+
+RegionEvent = (
+    PolicySet
+    | RegionCordoned
+    | RegionUncordoned
+    | RegionDrainBegan
+    | RegionWaived
+    | StoreClaimed
+    | StoreDoubted
+    | StoreAccepted
+    | OrphanSeen
+    | OrphanGone
+    | OrphanRemovalOrdered
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,10 +130,14 @@ TeamEvent = CapsSet | SpendCarried
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IncarnationBegan:
-    """The log began a life: 1 when created, one more at each restore."""
+    """The log began a life: 1 when created, a higher one at each restore.
+
+    ``key`` is the log's own secret: what a life writes into stores is signed with it.
+    """
 
     incarnation: int
     is_restored: bool
+    key: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -143,6 +143,7 @@ class Converger:
             policy=self._desk.log.region(self._outpost.region).policy,
             is_surveyed=is_surveyed(self._desk.log, self._outpost.region),
             incarnation=self._desk.log.broker().incarnation,
+            mark=self._desk.log.broker().mark,
             now=now,
         )
         if actions:

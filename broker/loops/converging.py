@@ -27,11 +27,13 @@ def converge(
     policy: RegionPolicy,
     is_surveyed: bool,
     incarnation: int,
+    mark: str,
     now: Moment,
 ) -> tuple[Action, ...]:
     """Return what is to be done for a run in a cluster, as last seen.
 
-    ``verdicts`` are those on the run's open epoch and on those that owe their fence.
+    ``mark`` is what this log's objects are marked with. ``verdicts`` are those on the run's open
+    epoch and on those that owe their fence.
     """
     actions: list[Action] = []
     for epoch in run.epochs:
@@ -41,7 +43,7 @@ def converge(
     for placement in run.live_placements:
         # Before a restored broker has read the region whole it moves nothing there (R3).
         if placement.site.key.cluster == cluster and is_surveyed:
-            actions += _of_placement(run, placement, sight, policy)
+            actions += _of_placement(run, placement, sight, policy, mark)
     return tuple(actions)
 
 
@@ -74,7 +76,7 @@ def _of_epoch(
 
 
 def _of_placement(
-    run: Run, placement: Placement, sight: ClusterSight, policy: RegionPolicy
+    run: Run, placement: Placement, sight: ClusterSight, policy: RegionPolicy, mark: str
 ) -> Iterator[Action]:
     if not sight.is_reachable:
         return
@@ -88,7 +90,7 @@ def _of_placement(
             yield orders.withdraw(run, placement, placement.cluster_uid)
         return
     if seen is None and sight.is_whole and _is_to_queue(placement):
-        yield orders.queue(run, placement, policy)
+        yield orders.queue(run, placement, policy, mark)
 
 
 def _is_to_queue(placement: Placement) -> bool:

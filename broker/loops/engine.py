@@ -34,6 +34,7 @@ from broker.loops.reaper import Archive, Reaper
 from broker.loops.restorer import Restorer
 from broker.loops.roster import Roster
 from broker.loops.sight import Sight
+from broker.loops.trust import Trust
 from broker.loops.validator import Bundles, Validator
 from broker.loops.vouching import Voucher
 from broker.model.actor import ActorKind
@@ -103,6 +104,7 @@ class _Shared:
     book: EpochBook
     counts: Counts
     strangers: Strangers
+    trust: Trust
 
 
 def make_agents(parts: Parts) -> Agents:
@@ -118,6 +120,7 @@ def make_agents(parts: Parts) -> Agents:
         book=EpochBook(sight, view, parts.content),
         counts=Counts(),
         strangers=Strangers(),
+        trust=Trust(parts.log, outposts.regions),
     )
     placer = _placer(parts, shared)
     carrier = _carrier(parts, shared, placer)
@@ -178,6 +181,7 @@ def _observer(parts: Parts, shared: _Shared, outpost: Outpost) -> Observer:
         desk=_desk(parts, shared, outpost.cluster, ActorKind.CLUSTER, at_once=parts.runs_at_once),
         roster=shared.roster,
         sight=shared.sight,
+        trust=shared.trust,
         clock=parts.clock,
     )
 
@@ -242,6 +246,8 @@ def _restorer(parts: Parts, shared: _Shared) -> Restorer:
         sight=shared.sight,
         content=parts.content,
         controls=parts.controls,
+        trust=shared.trust,
+        draw_name=parts.draws.nonce,
         off_loop=parts.off_loop,
         clock=parts.clock,
     )

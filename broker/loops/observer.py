@@ -7,12 +7,14 @@ looked through. Read ``Observer.tick`` first.
 import asyncio
 from dataclasses import dataclass
 
-from broker.loops.believing import believed, without_impostors
+from broker.history.regional import StoreDoubt
+from broker.loops.believing import believed, without_impostors, without_store
 from broker.loops.desk import Clock, Desk, NewerIncarnationError, putting_back
 from broker.loops.outposts import Outpost
 from broker.loops.reporting import reports
 from broker.loops.roster import Roster
 from broker.loops.sight import Sight
+from broker.loops.trust import Sound, Superseded, Trust, Unclaimed
 from broker.store.streams import BROKER_STREAM
 from regions.cluster import ClusterObservation, ClusterUnreachableError
 
@@ -30,18 +32,26 @@ class Observer:
     """Looks at one cluster."""
 
     def __init__(
-        self, *, outpost: Outpost, desk: Desk, roster: Roster, sight: Sight, clock: Clock
+        self,
+        *,
+        outpost: Outpost,
+        desk: Desk,
+        roster: Roster,
+        sight: Sight,
+        trust: Trust,
+        clock: Clock,
     ) -> None:
         self._outpost = outpost
         self._desk = desk
         self._roster = roster
         self._sight = sight
+        self._trust = trust
         self._clock = clock
         self.changes = desk.log.feed.subscribe()
 
     async def tick(self) -> None:
         """Look once. Raises NewerIncarnationError when a newer life of the broker was there."""
-        look = await self._look()
+        look, doubt = self._believed(await self._look())
         # What the log changed meanwhile is looked through too: it may explain what was seen.
         self._roster.refresh()
         if isinstance(look, ClusterObservation):
@@ -52,7 +62,7 @@ class Observer:
         news = here if BROKER_STREAM in news else news
         names = (here & news) | (here & self._changed(look))
         with putting_back(self.changes, names):
-            self._take_in(look, names)
+            self._take_in(look, names, doubt)
             failed = await self._desk.for_each(sorted(names), self._tell)
         # What failed is tried again at the next look.
         self.changes.add(set(failed))
@@ -88,18 +98,34 @@ class Observer:
         }
         return frozenset(self._roster.concerned(keys))
 
-    def _take_in(self, look: ClusterObservation | _Silence, names: frozenset[str]) -> None:
-        now = self._clock.now()
+    def _believed(
+        self, look: ClusterObservation | _Silence
+    ) -> tuple[ClusterObservation | _Silence, StoreDoubt | None]:
+        """Return a look without what a store says that is not the one which the log knows."""
         seen = look if isinstance(look, ClusterObservation) else look.store
-        if seen is not None and seen.foreign_incarnation is not None:
-            raise NewerIncarnationError(
-                f"{seen.region}: a newer broker, number {seen.foreign_incarnation}, works on "
-                "this data"
-            )
+        if seen is None or seen.claims is None:
+            return look, None
+        match self._trust.judge(self._outpost.region, seen.claims):
+            case Superseded() as other:
+                raise NewerIncarnationError(other.message)
+            case StoreDoubt() as doubt:
+                doubted = without_store(seen, doubt.message)
+                is_heard = isinstance(look, ClusterObservation)
+                return (doubted if is_heard else _Silence(store=doubted)), doubt
+            case Sound() | Unclaimed():
+                return look, None
+
+    def _take_in(
+        self,
+        look: ClusterObservation | _Silence,
+        names: frozenset[str],
+        doubt: StoreDoubt | None,
+    ) -> None:
+        now = self._clock.now()
         if isinstance(look, ClusterObservation):
-            self._sight.saw(look, now, names)
+            self._sight.saw(look, now, names, doubt)
         else:
-            self._sight.heard_nothing(self._outpost.cluster, look.store, now, names)
+            self._sight.heard_nothing(self._outpost.cluster, look.store, now, names, doubt)
 
     async def _tell(self, name: str) -> None:
         run = self._desk.log.run(name)

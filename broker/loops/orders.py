@@ -4,16 +4,22 @@ The rule: an action is derived from what is written and can be derived again, th
 life of the broker; it names the very object or epoch that it means. Read ``queue`` first.
 """
 
+from collections.abc import Sequence
+
 from broker.loops.sight import epoch_key
 from broker.model.checkpoint import CheckpointRef, EpochId
 from broker.model.moment import Moment
 from broker.model.policy import RegionPolicy
 from broker.model.run import Epoch, Placement, Run
 from regions.cluster import (
+    Action,
     Drain,
+    EpochSeen,
     Fence,
     Gang,
     Grant,
+    OwnerState,
+    PlacementSeen,
     Queue,
     Revoke,
     SealRecord,
@@ -22,12 +28,13 @@ from regions.cluster import (
 
 SEALS_MAX = 1000  # a record has a length; regions.launcher.codec refuses what is above
 SEALED_STEPS_MAX = 8_000
+MARK = "log"  # the label that says by whose log an object was put into a cluster
 REASON_MAX = 200  # characters of a sentence that travels in a control record
 PRIORITY_SPAN = 1_000_000  # a waiting gang is below every granted one, whatever its user asked
 
 
-def queue(run: Run, placement: Placement, policy: RegionPolicy) -> Queue:
-    """Return the order that puts a placement's gang into its queue, gated."""
+def queue(run: Run, placement: Placement, policy: RegionPolicy, mark: str) -> Queue:
+    """Return the order that puts a placement's gang into its queue, gated, with the log's mark."""
     workload, site = run.intent.workload, placement.site
     option = run.hardware(placement)
     return Queue(
@@ -60,6 +67,7 @@ def queue(run: Run, placement: Placement, policy: RegionPolicy) -> Queue:
             "run": run.name,
             "placement": placement.id,
             "capacity_type": site.capacity_type.value,
+            MARK: mark,
         },
     )
 
@@ -123,6 +131,38 @@ def fence(run: Run, epoch: Epoch) -> Fence:
     """Return the order that tells an epoch to stop."""
     why = "closed" if epoch.stop is None else epoch.stop.message or epoch.stop.reason.value
     return Fence(epoch=epoch_key(run, epoch), reason=why[:REASON_MAX])
+
+
+def remove_orphan(seen: PlacementSeen, epochs: Sequence[EpochSeen]) -> tuple[Action, ...]:
+    """Return the orders that remove an object of no run; ``epochs`` are those of its placement.
+
+    One that has not started is revoked first. One that has is told to stop, and is removed once
+    every process of it is seen to be over.
+    """
+    told: list[Action] = []
+    is_over = True
+    for epoch in epochs:
+        if epoch.owner is OwnerState.ABSENT:
+            told.append(Revoke(epoch=epoch.key))
+        elif epoch.owner is OwnerState.STARTED:
+            over = {end.rank for end in epoch.ends} | epoch.gone
+            if not epoch.is_fence_written:
+                told.append(Fence(epoch=epoch.key, reason="a person removed it: it is of no run"))
+            is_over = is_over and len(over) == len(epoch.nonces)
+        else:
+            is_over = is_over and epoch.owner is OwnerState.REVOKED
+    if is_over:
+        told.append(
+            Withdraw(
+                placement=seen.placement,
+                run_key=seen.run_key,
+                uid=seen.uid,
+                epoch=epochs[0].key if epochs else None,
+                # What was revoked just now is read once more: its gang may have been faster.
+                is_closed=any(epoch.owner is OwnerState.STARTED for epoch in epochs),
+            )
+        )
+    return tuple(told)
 
 
 def withdraw(run: Run, placement: Placement, uid: str) -> Withdraw:

@@ -1,8 +1,9 @@
 """The reaper: what is over is given back, what is unknown is shown, what is old leaves.
 
 The rule: nothing is removed on a guess (law 10). An object goes when the log knows it and says
-that it is over; one that the log does not know is a stranger: shown to people, and left. Before a
-restored broker has read a region whole it removes nothing there (R3). Read ``Reaper.tick``.
+that it is over. One that the log does not know is a stranger: shown to people, and left, but where
+it carries the log's own mark and a person said to remove it. Before a restored broker has read a
+region whole it removes nothing there (R3). Read ``Reaper.tick``.
 """
 
 import asyncio
@@ -10,6 +11,7 @@ import logging
 from collections.abc import Sequence
 from typing import Protocol
 
+from broker.history.commands import RecordOrphan, RecordOrphanGone
 from broker.loops import orders
 from broker.loops.answers import Strangers
 from broker.loops.content import Content, ContentError
@@ -28,6 +30,7 @@ from regions.cluster import Action, PlacementSeen, Stage
 LEFTOVER_S = 30.0  # what a cluster still shows of an ended placement is mostly on its way out
 ASK_AGAIN_S = 30.0
 ACT_WITHIN_S = 30.0
+ORPHAN_S = 60.0  # a stranger that stands for longer is written down
 RETIRE_EVERY_S = 600.0
 BUNDLES_EVERY_S = 86_400.0
 BUNDLE_AGE_S = 86_400.0  # a bundle comes before the submit that names it
@@ -116,6 +119,7 @@ class Reaper:
             run = self._owner(seen)
             if run is None:
                 strangers.append(self._stranger(outpost, seen, now))
+                actions += self._as_told(outpost, sight, seen)
             elif self._is_to_go(run, run.placements[seen.placement], now):
                 self._asked[seen.placement] = now.elapsed_s
                 actions.append(orders.withdraw(run, run.placements[seen.placement], seen.uid))
@@ -123,6 +127,7 @@ class Reaper:
             placement: at_s for placement, at_s in self._asked.items() if now.since(at_s) < DAY_S
         }
         self._strangers.by_cluster[outpost.cluster] = tuple(strangers)
+        await self._write_down(outpost, sight, strangers, now)
         here = {orphan.object for orphan in strangers}
         self._since = {
             key: at_s
@@ -131,6 +136,46 @@ class Reaper:
         }
         if actions:
             await self._act(outpost, tuple(actions))
+
+    async def _write_down(
+        self, outpost: Outpost, sight: ClusterSight, strangers: Sequence[Orphan], now: Moment
+    ) -> None:
+        """Say in the region's log which orphans stand there, and which are gone."""
+        stream = f"regions/{outpost.region}"
+        region = self._desk.log.region(outpost.region)
+        here = {orphan.object for orphan in strangers}
+        for orphan in strangers:
+            is_old = now.wall_s - orphan.since_wall_s >= ORPHAN_S
+            if is_old and region.orphan(outpost.cluster, orphan.object) is None:
+                await self._desk.tell(
+                    stream,
+                    RecordOrphan(
+                        cluster=outpost.cluster,
+                        object=orphan.object,
+                        message=orphan.message,
+                        is_ours=orphan.is_ours,
+                    ),
+                )
+        for known in region.orphans:
+            if known.cluster == outpost.cluster and known.object not in here and sight.is_whole:
+                await self._desk.tell(
+                    stream, RecordOrphanGone(cluster=known.cluster, object=known.object)
+                )
+
+    def _as_told(
+        self, outpost: Outpost, sight: ClusterSight, seen: PlacementSeen
+    ) -> tuple[Action, ...]:
+        """Return how to remove an orphan of ours that a person said to remove."""
+        known = self._desk.log.region(outpost.region).orphan(outpost.cluster, seen.placement)
+        is_to_go = known is not None and known.is_to_go and self._is_marked(seen)
+        if not is_to_go or not sight.is_store_readable:
+            return ()
+        started = [one for one in sight.epochs.values() if one.placement == seen.placement]
+        return orders.remove_orphan(seen, started)
+
+    def _is_marked(self, seen: PlacementSeen) -> bool:
+        broker = self._desk.log.broker()
+        return bool(broker.key) and seen.labels.get(orders.MARK) == broker.mark
 
     async def _act(self, outpost: Outpost, actions: tuple[Action, ...]) -> None:
         try:
@@ -171,6 +216,7 @@ class Reaper:
             object=seen.placement,
             message=f"it says that it is of {whose}, which this broker's log does not know",
             since_wall_s=since_s,
+            is_ours=self._is_marked(seen),
         )
 
     # ---- The log --------------------------------------------------------------------------------

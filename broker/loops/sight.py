@@ -9,9 +9,11 @@ from collections import deque
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
+from broker.history.regional import StoreDoubt
 from broker.loops.translate import facts_of, signal_of
 from broker.model.capacity import ClusterFacts, Signal
 from broker.model.moment import Moment
+from broker.model.reasons import Reason
 from broker.model.run import Epoch, Progress, Run
 from broker.store.feed import Changes
 from regions.cluster import (
@@ -109,8 +111,17 @@ class Sight:
         self._signals.clear()
         return taken
 
-    def saw(self, observation: ClusterObservation, now: Moment, names: Iterable[str]) -> None:
-        """Take in an answer; ``names`` are the runs that it shows changed."""
+    def saw(
+        self,
+        observation: ClusterObservation,
+        now: Moment,
+        names: Iterable[str],
+        doubt: StoreDoubt | None = None,
+    ) -> None:
+        """Take in an answer; ``names`` are the runs that it shows changed.
+
+        ``doubt`` is why the store that answered is not believed, None when it is.
+        """
         cluster, now_s = observation.cluster, now.elapsed_s
         before = self.cluster(cluster)
         fresh = [s for s in observation.signals if s.serial > before.last_serial]
@@ -121,7 +132,7 @@ class Sight:
         self._put(
             cluster,
             ClusterSight(
-                facts=replace(facts, silent_since_elapsed_s=silent_s),
+                facts=replace(facts, silent_since_elapsed_s=silent_s, doubt=_said(doubt)),
                 observation=observation,
                 seen_s=now_s,
                 silent_since_s=silent_s,
@@ -133,11 +144,16 @@ class Sight:
         )
 
     def heard_nothing(
-        self, cluster: str, store: ClusterObservation | None, now: Moment, names: Iterable[str]
+        self,
+        cluster: str,
+        store: ClusterObservation | None,
+        now: Moment,
+        names: Iterable[str],
+        doubt: StoreDoubt | None = None,
     ) -> None:
         """Take in a silence; ``store`` is what the region's store alone still tells, or None.
 
-        ``names`` are the runs that it shows changed.
+        ``names`` are the runs that it shows changed, ``doubt`` is why that store is not believed.
         """
         before = self.cluster(cluster)
         silent_s = now.elapsed_s if before.silent_since_s is None else before.silent_since_s
@@ -147,6 +163,7 @@ class Sight:
             is_reachable=False,
             is_store_reachable=is_readable,
             silent_since_elapsed_s=silent_s,
+            doubt=_said(doubt),
         )
         sight = replace(
             before,
@@ -194,6 +211,10 @@ def furthest(reports: Iterable[RankReport]) -> RankReport | None:
     """Return the report of the highest step, of the lowest rank among equals; None without one."""
     with_step = [report for report in reports if report.step is not None]
     return max(with_step, key=lambda r: (r.step or 0, -r.rank), default=None)
+
+
+def _said(doubt: StoreDoubt | None) -> tuple[Reason, str] | None:
+    return None if doubt is None else (doubt.reason, doubt.message)
 
 
 def _differs(before: ClusterFacts, after: ClusterFacts) -> bool:

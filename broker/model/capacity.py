@@ -113,6 +113,7 @@ class ClusterFacts:
     """One cluster as last seen. ``seen_elapsed_s`` None: not once since the broker began.
 
     ``is_configured`` False: it was taken out of the configuration while runs have something there.
+    ``doubt`` is why what answers as its store is not believed, a reason and a sentence, or None.
     """
 
     cluster: str
@@ -125,6 +126,7 @@ class ClusterFacts:
     stopped_queues: frozenset[str]
     blind: tuple[str, ...]
     is_configured: bool = True
+    doubt: tuple[Reason, str] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

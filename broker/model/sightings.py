@@ -29,12 +29,16 @@ class Replica:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Orphan:
-    """Something in a cluster that looks like ours and belongs to no run (law 10)."""
+    """Something in a cluster that looks like ours and belongs to no run (law 10).
+
+    ``is_ours``: it carries the mark of this broker's log.
+    """
 
     cluster: str
     object: str
     message: str
     since_wall_s: float
+    is_ours: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

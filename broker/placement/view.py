@@ -322,7 +322,13 @@ def is_in_line(run: Run) -> bool:
 
 def _ability(facts: ClusterFacts) -> tuple[object, ...]:
     """Return what of a cluster, beside its flavors, decides whether it can take a gang."""
-    return (facts.is_reachable, facts.is_store_reachable, facts.stopped_queues, facts.blind)
+    return (
+        facts.is_reachable,
+        facts.is_store_reachable,
+        facts.doubt,
+        facts.stopped_queues,
+        facts.blind,
+    )
 
 
 def _holds_less(before: Placement, after: Placement | None) -> bool:

@@ -75,6 +75,8 @@ class Regions(_Spoken):
     uncordon = _awaited(regions.uncordon)
     drain = _awaited(regions.drain)
     waive = _awaited(regions.waive)
+    accept_store = _awaited(regions.accept_store)
+    remove_orphan = _awaited(regions.remove_orphan)
     inject = _awaited(regions.inject)
 
 

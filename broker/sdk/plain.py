@@ -74,6 +74,8 @@ class Regions(_Spoken):
     uncordon = _plain(regions.uncordon)
     drain = _plain(regions.drain)
     waive = _plain(regions.waive)
+    accept_store = _plain(regions.accept_store)
+    remove_orphan = _plain(regions.remove_orphan)
     inject = _plain(regions.inject)
 
 

@@ -16,6 +16,8 @@ CORDON = change(_REGIONS, "CordonRegion", rs.CordonRegionRequest, region_pb2.Reg
 UNCORDON = change(_REGIONS, "UncordonRegion", rs.UncordonRegionRequest, region_pb2.Region)
 DRAIN = change(_REGIONS, "DrainRegion", rs.DrainRegionRequest, region_pb2.Region)
 WAIVE = change(_REGIONS, "WaiveRegion", rs.WaiveRegionRequest, region_pb2.Region)
+ACCEPT_STORE = change(_REGIONS, "AcceptStore", rs.AcceptStoreRequest, region_pb2.Region)
+REMOVE_ORPHAN = change(_REGIONS, "RemoveOrphan", rs.RemoveOrphanRequest, region_pb2.Region)
 INJECT = change(
     "LocalService",
     "InjectFault",
@@ -78,6 +80,17 @@ def drain(
 def waive(region: str) -> Operation[region_pb2.Region]:
     """Let a restored broker go on without having seen the region."""
     return (yield from ask(WAIVE, rs.WaiveRegionRequest(name=f"regions/{region}")))
+
+
+def accept_store(region: str) -> Operation[region_pb2.Region]:
+    """Go on with what answers as a region's store, in the place of one that is lost."""
+    return (yield from ask(ACCEPT_STORE, rs.AcceptStoreRequest(name=f"regions/{region}")))
+
+
+def remove_orphan(region: str, cluster: str, object_: str) -> Operation[region_pb2.Region]:
+    """Remove what carries this broker's mark and belongs to no run."""
+    request = rs.RemoveOrphanRequest(name=f"regions/{region}", cluster=cluster, object=object_)
+    return (yield from ask(REMOVE_ORPHAN, request))
 
 
 def inject(fault: local_service_pb2.InjectFaultRequest) -> Operation[str]:

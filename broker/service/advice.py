@@ -32,6 +32,8 @@ _BY_REASON: Mapping[Reason, str] = {
     Reason.IMAGE_PULL_FAILING: "Check the image's name and the cluster's right to read it.",
     Reason.TEAM_GPUS_SPENT: "The team's cap on running GPUs is reached; ops can raise it.",
     Reason.TEAM_BUDGET_SPENT: "The team's budget is spent; ops can raise it.",
+    Reason.STORE_WIPED: "Ops bring the store back, or go on: `broker regions accept-store`.",
+    Reason.STORE_REPLACED: "Ops bring the store back, or go on: `broker regions accept-store`.",
     Reason.NOT_SEEN_SINCE_RESTORE: "Ops can go on without the region: `broker regions waive`.",
 }
 _WIDENED = frozenset(

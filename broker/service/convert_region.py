@@ -12,6 +12,7 @@ from broker.model.capacity import ClusterFacts, FlavorFacts
 from broker.model.intent import CapacityType
 from broker.model.moment import Moment
 from broker.model.policy import Patience, RegionPolicy
+from broker.model.reasons import Reason
 from broker.model.sightings import Orphan
 from broker.service import enums, fields, wire
 from broker.service.errors import invalid
@@ -144,16 +145,20 @@ def region_message(
         stands = region_pb2.RegionState.REGION_STATE_DRAINING
     elif state.is_cordoned:
         stands = region_pb2.RegionState.REGION_STATE_CORDONED
-    return region_pb2.Region(
+    message = region_pb2.Region(
         name=f"regions/{state.id}",
         state=stands,
         message=state.cordon_message,
-        clusters=[_cluster(facts, orphans, Axis(now)) for facts in clusters],
+        clusters=[_cluster(facts, orphans, state, Axis(now)) for facts in clusters],
     )
+    if state.doubt is not None:
+        message.store_reason = enums.REASON[state.doubt.reason]
+        message.store_message = state.doubt.message
+    return message
 
 
 def _cluster(
-    facts: ClusterFacts, orphans: Sequence[Orphan], axis: Axis
+    facts: ClusterFacts, orphans: Sequence[Orphan], state: RegionState, axis: Axis
 ) -> region_pb2.ClusterStatus:
     message = region_pb2.ClusterStatus(
         cluster=facts.cluster,
@@ -165,20 +170,26 @@ def _cluster(
             _flavor(flavor, is_stopped=flavor.key.queue in facts.stopped_queues)
             for flavor in facts.flavors
         ],
-        orphans=[
-            region_pb2.Orphan(
-                object=one.object,
-                message=one.message,
-                since_time=wire.timestamp(one.since_wall_s),
-            )
-            for one in orphans
-            if one.cluster == facts.cluster
-        ],
+        orphans=[_orphan(one, state) for one in orphans if one.cluster == facts.cluster],
     )
     if facts.seen_elapsed_s is not None:
         message.seen_time.CopyFrom(axis.time(facts.seen_elapsed_s))
     if facts.silent_since_elapsed_s is not None:
         message.silent_time.CopyFrom(axis.time(facts.silent_since_elapsed_s))
+    return message
+
+
+def _orphan(orphan: Orphan, state: RegionState) -> region_pb2.Orphan:
+    known = state.orphan(orphan.cluster, orphan.object)
+    message = region_pb2.Orphan(
+        object=orphan.object,
+        message=orphan.message,
+        since_time=wire.timestamp(orphan.since_wall_s),
+        ours=orphan.is_ours,
+        removing=known is not None and known.is_to_go,
+    )
+    if known is not None:
+        message.reason = enums.REASON[Reason.ORPHAN_SEEN]
     return message
 
 

@@ -9,9 +9,11 @@ Read ``RegionService.SetPolicy`` first.
 from dataclasses import replace
 
 from broker.history.commands import (
+    AcceptStore,
     CordonRegion,
     DrainRegion,
     RegionCommand,
+    RemoveOrphan,
     SetPolicy,
     UncordonRegion,
     WaiveRegion,
@@ -116,6 +118,24 @@ class RegionService(region_service_pb2_grpc.RegionServiceServicer):
     ) -> region_pb2.Region:
         """Go on after a restore without having seen it."""
         return await self._change(request.name, WaiveRegion(), actor)
+
+    @unary
+    async def AcceptStore(
+        self, request: region_service_pb2.AcceptStoreRequest, actor: Actor
+    ) -> region_pb2.Region:
+        """Go on with another store in the place of a lost one."""
+        return await self._change(request.name, AcceptStore(), actor)
+
+    @unary
+    async def RemoveOrphan(
+        self, request: region_service_pb2.RemoveOrphanRequest, actor: Actor
+    ) -> region_pb2.Region:
+        """Remove what is ours and of no run."""
+        for field in ("cluster", "object"):
+            if not getattr(request, field):
+                raise invalid(field, "is required")
+        command = RemoveOrphan(cluster=request.cluster, object=request.object)
+        return await self._change(request.name, command, actor)
 
     async def _change(self, name: str, command: RegionCommand, actor: Actor) -> region_pb2.Region:
         region = self._known(name)

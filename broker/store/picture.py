@@ -7,7 +7,7 @@ asked for, and kept in a bounded cache. Read ``Draft`` first.
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 
 from broker.history.regional import BrokerState, RegionState, TeamState
 from broker.model.moment import Moment
@@ -115,6 +115,13 @@ class Draft:
         if state is None:
             return self._load(name)
         return state if isinstance(state, Run) else None
+
+    def live_runs(self) -> Iterator[Run]:
+        """Yield the live runs as this batch sees them."""
+        for name in {*self._picture.live, *self.after}:
+            state = self.after.get(name) or self._picture.live.get(name)
+            if isinstance(state, Run):
+                yield state
 
     def small(self, stream: str) -> SmallState | None:
         """Return a small stream's state as this batch sees it."""

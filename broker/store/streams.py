@@ -5,6 +5,7 @@ The rule: a stream's name says its kind (``teams/T/runs/R``, ``regions/R``, ``te
 """
 
 from broker.history.commands import (
+    AcceptStore,
     BrokerCommand,
     Command,
     RegionCommand,
@@ -58,7 +59,12 @@ def decide_on(
     kind, _, name = stream.partition("/")
     if kind == "regions" and isinstance(command, RegionCommand):
         region = state if isinstance(state, RegionState) else RegionState(id=name)
-        return decide_region(region, command, _broker(draft).incarnation)
+        return decide_region(
+            region,
+            command,
+            _broker(draft).incarnation,
+            open_starts=_open_starts(name, draft) if isinstance(command, AcceptStore) else (),
+        )
     if kind == "teams" and isinstance(command, TeamCommand):
         return decide_team(state if isinstance(state, TeamState) else TeamState(id=name), command)
     if kind == BROKER_STREAM and isinstance(command, BrokerCommand):
@@ -97,6 +103,16 @@ def _decide_on_run(
         unseen_regions=_unseen(draft),
     )
     return decide(run, command, context)
+
+
+def _open_starts(region: str, draft: Draft) -> tuple[str, ...]:
+    return tuple(
+        sorted(
+            run.name
+            for run in draft.live_runs()
+            if run.open_epoch is not None and run.open_epoch.region == region
+        )
+    )
 
 
 def _unseen(draft: Draft) -> frozenset[str]:

@@ -29,8 +29,6 @@ class _ReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Reason.ValueTy
 
     The bundle, the image and the inputs of a new run are being checked. Wait.
     """
-    REASON_INTENT_REJECTED: _Reason.ValueType  # 2
-    """The intent cannot run as it is. Read the sentence and the field, then submit anew."""
     REASON_BUNDLE_MISSING: _Reason.ValueType  # 3
     """The bundle that the intent names was never uploaded. Upload it, then submit anew."""
     REASON_IMAGE_REQUIRED: _Reason.ValueType  # 4
@@ -120,6 +118,18 @@ class _ReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Reason.ValueTy
     """The cluster does not answer. The broker goes on asking."""
     REASON_STORE_UNREACHABLE: _Reason.ValueType  # 44
     """The region's store does not answer. The broker goes on asking."""
+    REASON_STORE_WIPED: _Reason.ValueType  # 102
+    """The region's store has lost its name: it was wiped, or an empty disk stands in its place.
+    Nothing starts there until the right one is back, or ops accept what is there (AcceptStore).
+    """
+    REASON_STORE_REPLACED: _Reason.ValueType  # 103
+    """What answers as the region's store is another one. Nothing starts there until the right one is
+    back, or ops accept what is there (AcceptStore).
+    """
+    REASON_STORE_NOT_OURS: _Reason.ValueType  # 104
+    """The region's store holds the claim of another broker, or a forged one. Nothing starts there
+    until ops give the broker a store of its own, or remove the object that the sentence names.
+    """
     REASON_QUEUE_STOPPED: _Reason.ValueType  # 45
     """The queue is stopped in its cluster. Ask those who own the cluster."""
     REASON_INPUT_NOT_READABLE: _Reason.ValueType  # 46
@@ -213,7 +223,9 @@ class _ReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Reason.ValueTy
     REASON_FENCE_OWED: _Reason.ValueType  # 85
     """A stop is still to be written where the store could not be reached."""
     REASON_ORPHAN_SEEN: _Reason.ValueType  # 86
-    """Something in a cluster looks like ours and belongs to no run. It is shown, not touched."""
+    """Something in a cluster looks like ours and belongs to no run. It is shown, and left until a
+    person says otherwise (RemoveOrphan).
+    """
     REASON_NEWER_INCARNATION: _Reason.ValueType  # 87
     """A newer broker owns the store; this one stopped."""
     REASON_EXPECTED_DURATION_PASSED: _Reason.ValueType  # 101
@@ -271,8 +283,6 @@ REASON_CHECKING_INTENT: Reason.ValueType  # 1
 
 The bundle, the image and the inputs of a new run are being checked. Wait.
 """
-REASON_INTENT_REJECTED: Reason.ValueType  # 2
-"""The intent cannot run as it is. Read the sentence and the field, then submit anew."""
 REASON_BUNDLE_MISSING: Reason.ValueType  # 3
 """The bundle that the intent names was never uploaded. Upload it, then submit anew."""
 REASON_IMAGE_REQUIRED: Reason.ValueType  # 4
@@ -362,6 +372,18 @@ REASON_CLUSTER_UNREACHABLE: Reason.ValueType  # 43
 """The cluster does not answer. The broker goes on asking."""
 REASON_STORE_UNREACHABLE: Reason.ValueType  # 44
 """The region's store does not answer. The broker goes on asking."""
+REASON_STORE_WIPED: Reason.ValueType  # 102
+"""The region's store has lost its name: it was wiped, or an empty disk stands in its place.
+Nothing starts there until the right one is back, or ops accept what is there (AcceptStore).
+"""
+REASON_STORE_REPLACED: Reason.ValueType  # 103
+"""What answers as the region's store is another one. Nothing starts there until the right one is
+back, or ops accept what is there (AcceptStore).
+"""
+REASON_STORE_NOT_OURS: Reason.ValueType  # 104
+"""The region's store holds the claim of another broker, or a forged one. Nothing starts there
+until ops give the broker a store of its own, or remove the object that the sentence names.
+"""
 REASON_QUEUE_STOPPED: Reason.ValueType  # 45
 """The queue is stopped in its cluster. Ask those who own the cluster."""
 REASON_INPUT_NOT_READABLE: Reason.ValueType  # 46
@@ -455,7 +477,9 @@ REASON_ZOMBIE_POSSIBLE: Reason.ValueType  # 84
 REASON_FENCE_OWED: Reason.ValueType  # 85
 """A stop is still to be written where the store could not be reached."""
 REASON_ORPHAN_SEEN: Reason.ValueType  # 86
-"""Something in a cluster looks like ours and belongs to no run. It is shown, not touched."""
+"""Something in a cluster looks like ours and belongs to no run. It is shown, and left until a
+person says otherwise (RemoveOrphan).
+"""
 REASON_NEWER_INCARNATION: Reason.ValueType  # 87
 """A newer broker owns the store; this one stopped."""
 REASON_EXPECTED_DURATION_PASSED: Reason.ValueType  # 101

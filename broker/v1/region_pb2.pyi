@@ -3,6 +3,7 @@
 isort:skip_file
 Regions, what is known of their clusters, and the policy that ops set."""
 
+from broker.v1 import errors_pb2 as _errors_pb2
 from broker.v1 import intent_pb2 as _intent_pb2
 from collections import abc as _abc
 from google.protobuf import descriptor as _descriptor
@@ -61,12 +62,20 @@ class Region(_message.Message):
     STATE_FIELD_NUMBER: _builtins.int
     MESSAGE_FIELD_NUMBER: _builtins.int
     CLUSTERS_FIELD_NUMBER: _builtins.int
+    STORE_REASON_FIELD_NUMBER: _builtins.int
+    STORE_MESSAGE_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     """regions/{region}"""
     state: Global___RegionState.ValueType
     """Whether new placements go there."""
     message: _builtins.str
     """What ops said when they cordoned or drained it."""
+    store_reason: _errors_pb2.Reason.ValueType
+    """Why what answers as its store is not believed, unset when nothing speaks against it. Nothing
+    starts there meanwhile.
+    """
+    store_message: _builtins.str
+    """The same in a sentence that says what to do."""
     @_builtins.property
     def clusters(self) -> _containers.RepeatedCompositeFieldContainer[Global___ClusterStatus]:
         """Its clusters as last seen."""
@@ -78,10 +87,12 @@ class Region(_message.Message):
         state: Global___RegionState.ValueType = ...,
         message: _builtins.str = ...,
         clusters: _abc.Iterable[Global___ClusterStatus] | None = ...,
+        store_reason: _errors_pb2.Reason.ValueType = ...,
+        store_message: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["clusters", b"clusters", "message", b"message", "name", b"name", "state", b"state"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["clusters", b"clusters", "message", b"message", "name", b"name", "state", b"state", "store_message", b"store_message", "store_reason", b"store_reason"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -130,7 +141,7 @@ class ClusterStatus(_message.Message):
 
     @_builtins.property
     def orphans(self) -> _containers.RepeatedCompositeFieldContainer[Global___Orphan]:
-        """Things that look like ours and belong to no run. They are shown, not touched."""
+        """Things that look like ours and belong to no run. They are shown, and left."""
 
     def __init__(
         self,
@@ -293,10 +304,19 @@ class Orphan(_message.Message):
     OBJECT_FIELD_NUMBER: _builtins.int
     MESSAGE_FIELD_NUMBER: _builtins.int
     SINCE_TIME_FIELD_NUMBER: _builtins.int
+    OURS_FIELD_NUMBER: _builtins.int
+    REMOVING_FIELD_NUMBER: _builtins.int
+    REASON_FIELD_NUMBER: _builtins.int
     object: _builtins.str
     """What it is called there."""
     message: _builtins.str
     """What is known of it, in a sentence."""
+    ours: _builtins.bool
+    """Whether it carries the mark of this broker's log, so that RemoveOrphan takes it."""
+    removing: _builtins.bool
+    """Whether a person said to remove it, and it is not gone yet."""
+    reason: _errors_pb2.Reason.ValueType
+    """Always ORPHAN_SEEN once it stood long enough to be written down, unset before."""
     @_builtins.property
     def since_time(self) -> _timestamp_pb2.Timestamp:
         """Since when it has been seen."""
@@ -307,10 +327,13 @@ class Orphan(_message.Message):
         object: _builtins.str = ...,
         message: _builtins.str = ...,
         since_time: _timestamp_pb2.Timestamp | None = ...,
+        ours: _builtins.bool = ...,
+        removing: _builtins.bool = ...,
+        reason: _errors_pb2.Reason.ValueType = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["since_time", b"since_time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["message", b"message", "object", b"object", "since_time", b"since_time"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["message", b"message", "object", b"object", "ours", b"ours", "reason", b"reason", "removing", b"removing", "since_time", b"since_time"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

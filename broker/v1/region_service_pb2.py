@@ -28,7 +28,7 @@ from google.api import resource_pb2 as google_dot_api_dot_resource__pb2
 from google.protobuf import duration_pb2 as google_dot_protobuf_dot_duration__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1e\x62roker/v1/region_service.proto\x12\tbroker.v1\x1a\x16\x62roker/v1/region.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x19google/api/resource.proto\x1a\x1egoogle/protobuf/duration.proto\";\n\x12ListRegionsRequest\x12\x11\n\tpage_size\x18\x01 \x01(\x05\x12\x12\n\npage_token\x18\x02 \x01(\t\"g\n\x13ListRegionsResponse\x12\"\n\x07regions\x18\x01 \x03(\x0b\x32\x11.broker.v1.Region\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\x12\x13\n\x0bunreachable\x18\x03 \x03(\t\"8\n\x10GetRegionRequest\x12$\n\x04name\x18\x01 \x01(\tB\x16\xe2\x41\x01\x02\xfa\x41\x0f\n\rbroker/Region\"8\n\x10GetPolicyRequest\x12$\n\x04name\x18\x01 \x01(\tB\x16\xe2\x41\x01\x02\xfa\x41\x0f\n\rbroker/Policy\";\n\x10SetPolicyRequest\x12\'\n\x06policy\x18\x01 \x01(\x0b\x32\x11.broker.v1.PolicyB\x04\xe2\x41\x01\x02\"L\n\x13\x43ordonRegionRequest\x12$\n\x04name\x18\x01 \x01(\tB\x16\xe2\x41\x01\x02\xfa\x41\x0f\n\rbroker/Region\x12\x0f\n\x07message\x18\x02 \x01(\t\"=\n\x15UncordonRegionRequest\x12$\n\x04name\x18\x01 \x01(\tB\x16\xe2\x41\x01\x02\xfa\x41\x0f\n\rbroker/Region\"|\n\x12\x44rainRegionRequest\x12$\n\x04name\x18\x01 \x01(\tB\x16\xe2\x41\x01\x02\xfa\x41\x0f\n\rbroker/Region\x12\x0f\n\x07message\x18\x02 \x01(\t\x12/\n\x0cgrace_period\x18\x03 \x01(\x0b\x32\x19.google.protobuf.Duration\":\n\x12WaiveRegionRequest\x12$\n\x04name\x18\x01 \x01(\tB\x16\xe2\x41\x01\x02\xfa\x41\x0f\n\rbroker/Region2\xa0\x04\n\rRegionService\x12L\n\x0bListRegions\x12\x1d.broker.v1.ListRegionsRequest\x1a\x1e.broker.v1.ListRegionsResponse\x12;\n\tGetRegion\x12\x1b.broker.v1.GetRegionRequest\x1a\x11.broker.v1.Region\x12;\n\tGetPolicy\x12\x1b.broker.v1.GetPolicyRequest\x1a\x11.broker.v1.Policy\x12;\n\tSetPolicy\x12\x1b.broker.v1.SetPolicyRequest\x1a\x11.broker.v1.Policy\x12\x41\n\x0c\x43ordonRegion\x12\x1e.broker.v1.CordonRegionRequest\x1a\x11.broker.v1.Region\x12\x45\n\x0eUncordonRegion\x12 .broker.v1.UncordonRegionRequest\x1a\x11.broker.v1.Region\x12?\n\x0b\x44rainRegion\x12\x1d.broker.v1.DrainRegionRequest\x1a\x11.broker.v1.Region\x12?\n\x0bWaiveRegion\x12\x1d.broker.v1.WaiveRegionRequest\x1a\x11.broker.v1.Regionb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1e\x62roker/v1/region_service.proto\x12\tbroker.v1\x1a\x16\x62roker/v1/region.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x19google/api/resource.proto\x1a\x1egoogle/protobuf/duration.proto\";\n\x12ListRegionsRequest\x12\x11\n\tpage_size\x18\x01 \x01(\x05\x12\x12\n\npage_token\x18\x02 \x01(\t\"g\n\x13ListRegionsResponse\x12\"\n\x07regions\x18\x01 \x03(\x0b\x32\x11.broker.v1.Region\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\x12\x13\n\x0bunreachable\x18\x03 \x03(\t\"8\n\x10GetRegionRequest\x12$\n\x04name\x18\x01 \x01(\tB\x16\xe2\x41\x01\x02\xfa\x41\x0f\n\rbroker/Region\"8\n\x10GetPolicyRequest\x12$\n\x04name\x18\x01 \x01(\tB\x16\xe2\x41\x01\x02\xfa\x41\x0f\n\rbroker/Policy\";\n\x10SetPolicyRequest\x12\'\n\x06policy\x18\x01 \x01(\x0b\x32\x11.broker.v1.PolicyB\x04\xe2\x41\x01\x02\"L\n\x13\x43ordonRegionRequest\x12$\n\x04name\x18\x01 \x01(\tB\x16\xe2\x41\x01\x02\xfa\x41\x0f\n\rbroker/Region\x12\x0f\n\x07message\x18\x02 \x01(\t\"=\n\x15UncordonRegionRequest\x12$\n\x04name\x18\x01 \x01(\tB\x16\xe2\x41\x01\x02\xfa\x41\x0f\n\rbroker/Region\"|\n\x12\x44rainRegionRequest\x12$\n\x04name\x18\x01 \x01(\tB\x16\xe2\x41\x01\x02\xfa\x41\x0f\n\rbroker/Region\x12\x0f\n\x07message\x18\x02 \x01(\t\x12/\n\x0cgrace_period\x18\x03 \x01(\x0b\x32\x19.google.protobuf.Duration\":\n\x12WaiveRegionRequest\x12$\n\x04name\x18\x01 \x01(\tB\x16\xe2\x41\x01\x02\xfa\x41\x0f\n\rbroker/Region\":\n\x12\x41\x63\x63\x65ptStoreRequest\x12$\n\x04name\x18\x01 \x01(\tB\x16\xe2\x41\x01\x02\xfa\x41\x0f\n\rbroker/Region\"h\n\x13RemoveOrphanRequest\x12$\n\x04name\x18\x01 \x01(\tB\x16\xe2\x41\x01\x02\xfa\x41\x0f\n\rbroker/Region\x12\x15\n\x07\x63luster\x18\x02 \x01(\tB\x04\xe2\x41\x01\x02\x12\x14\n\x06object\x18\x03 \x01(\tB\x04\xe2\x41\x01\x02\x32\xa4\x05\n\rRegionService\x12L\n\x0bListRegions\x12\x1d.broker.v1.ListRegionsRequest\x1a\x1e.broker.v1.ListRegionsResponse\x12;\n\tGetRegion\x12\x1b.broker.v1.GetRegionRequest\x1a\x11.broker.v1.Region\x12;\n\tGetPolicy\x12\x1b.broker.v1.GetPolicyRequest\x1a\x11.broker.v1.Policy\x12;\n\tSetPolicy\x12\x1b.broker.v1.SetPolicyRequest\x1a\x11.broker.v1.Policy\x12\x41\n\x0c\x43ordonRegion\x12\x1e.broker.v1.CordonRegionRequest\x1a\x11.broker.v1.Region\x12\x45\n\x0eUncordonRegion\x12 .broker.v1.UncordonRegionRequest\x1a\x11.broker.v1.Region\x12?\n\x0b\x44rainRegion\x12\x1d.broker.v1.DrainRegionRequest\x1a\x11.broker.v1.Region\x12?\n\x0bWaiveRegion\x12\x1d.broker.v1.WaiveRegionRequest\x1a\x11.broker.v1.Region\x12?\n\x0b\x41\x63\x63\x65ptStore\x12\x1d.broker.v1.AcceptStoreRequest\x1a\x11.broker.v1.Region\x12\x41\n\x0cRemoveOrphan\x12\x1e.broker.v1.RemoveOrphanRequest\x1a\x11.broker.v1.Regionb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -49,6 +49,14 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_DRAINREGIONREQUEST'].fields_by_name['name']._serialized_options = b'\342A\001\002\372A\017\n\rbroker/Region'
   _globals['_WAIVEREGIONREQUEST'].fields_by_name['name']._loaded_options = None
   _globals['_WAIVEREGIONREQUEST'].fields_by_name['name']._serialized_options = b'\342A\001\002\372A\017\n\rbroker/Region'
+  _globals['_ACCEPTSTOREREQUEST'].fields_by_name['name']._loaded_options = None
+  _globals['_ACCEPTSTOREREQUEST'].fields_by_name['name']._serialized_options = b'\342A\001\002\372A\017\n\rbroker/Region'
+  _globals['_REMOVEORPHANREQUEST'].fields_by_name['name']._loaded_options = None
+  _globals['_REMOVEORPHANREQUEST'].fields_by_name['name']._serialized_options = b'\342A\001\002\372A\017\n\rbroker/Region'
+  _globals['_REMOVEORPHANREQUEST'].fields_by_name['cluster']._loaded_options = None
+  _globals['_REMOVEORPHANREQUEST'].fields_by_name['cluster']._serialized_options = b'\342A\001\002'
+  _globals['_REMOVEORPHANREQUEST'].fields_by_name['object']._loaded_options = None
+  _globals['_REMOVEORPHANREQUEST'].fields_by_name['object']._serialized_options = b'\342A\001\002'
   _globals['_LISTREGIONSREQUEST']._serialized_start=161
   _globals['_LISTREGIONSREQUEST']._serialized_end=220
   _globals['_LISTREGIONSRESPONSE']._serialized_start=222
@@ -67,6 +75,10 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_DRAINREGIONREQUEST']._serialized_end=769
   _globals['_WAIVEREGIONREQUEST']._serialized_start=771
   _globals['_WAIVEREGIONREQUEST']._serialized_end=829
-  _globals['_REGIONSERVICE']._serialized_start=832
-  _globals['_REGIONSERVICE']._serialized_end=1376
+  _globals['_ACCEPTSTOREREQUEST']._serialized_start=831
+  _globals['_ACCEPTSTOREREQUEST']._serialized_end=889
+  _globals['_REMOVEORPHANREQUEST']._serialized_start=891
+  _globals['_REMOVEORPHANREQUEST']._serialized_end=995
+  _globals['_REGIONSERVICE']._serialized_start=998
+  _globals['_REGIONSERVICE']._serialized_end=1674
 # @@protoc_insertion_point(module_scope)

@@ -249,3 +249,55 @@ class WaiveRegionRequest(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___WaiveRegionRequest: _TypeAlias = WaiveRegionRequest  # noqa: Y015
+
+@_typing.final
+class AcceptStoreRequest(_message.Message):
+    """The request of AcceptStore."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NAME_FIELD_NUMBER: _builtins.int
+    name: _builtins.str
+    """regions/{region}"""
+    def __init__(
+        self,
+        *,
+        name: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["name", b"name"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___AcceptStoreRequest: _TypeAlias = AcceptStoreRequest  # noqa: Y015
+
+@_typing.final
+class RemoveOrphanRequest(_message.Message):
+    """The request of RemoveOrphan."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NAME_FIELD_NUMBER: _builtins.int
+    CLUSTER_FIELD_NUMBER: _builtins.int
+    OBJECT_FIELD_NUMBER: _builtins.int
+    name: _builtins.str
+    """regions/{region}"""
+    cluster: _builtins.str
+    """The cluster that shows it."""
+    object: _builtins.str
+    """What it is called there."""
+    def __init__(
+        self,
+        *,
+        name: _builtins.str = ...,
+        cluster: _builtins.str = ...,
+        object: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["cluster", b"cluster", "name", b"name", "object", b"object"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RemoveOrphanRequest: _TypeAlias = RemoveOrphanRequest  # noqa: Y015

@@ -79,6 +79,16 @@ class RegionServiceStub:
                 request_serializer=broker_dot_v1_dot_region__service__pb2.WaiveRegionRequest.SerializeToString,
                 response_deserializer=broker_dot_v1_dot_region__pb2.Region.FromString,
                 _registered_method=True)
+        self.AcceptStore = channel.unary_unary(
+                '/broker.v1.RegionService/AcceptStore',
+                request_serializer=broker_dot_v1_dot_region__service__pb2.AcceptStoreRequest.SerializeToString,
+                response_deserializer=broker_dot_v1_dot_region__pb2.Region.FromString,
+                _registered_method=True)
+        self.RemoveOrphan = channel.unary_unary(
+                '/broker.v1.RegionService/RemoveOrphan',
+                request_serializer=broker_dot_v1_dot_region__service__pb2.RemoveOrphanRequest.SerializeToString,
+                response_deserializer=broker_dot_v1_dot_region__pb2.Region.FromString,
+                _registered_method=True)
 
 
 class RegionServiceServicer:
@@ -182,6 +192,38 @@ class RegionServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def AcceptStore(self, request, context):
+        """Goes on with what answers as a region's store, in the place of one that is lost. Checkpoints
+        that only the lost one held are lost with it. A store that nothing speaks against stays as it
+        is.
+
+        Errors:
+        * `INVALID_ARGUMENT`: the name is malformed.
+        * `NOT_FOUND`: the broker was not told of such a region.
+        * `FAILED_PRECONDITION`: the store is another broker's, or runs have a start open there
+        (ILLEGAL_IN_STATE): the sentence says what to do first. Or the log's disk is full or
+        read-only (LOG_UNWRITABLE). Ask ops.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def RemoveOrphan(self, request, context):
+        """Removes from a cluster what belongs to no run and carries the mark of this broker's log. One
+        that has started is told to stop first. It is done when the region no longer shows it.
+
+        Errors:
+        * `INVALID_ARGUMENT`: the name is malformed.
+        * `NOT_FOUND`: the broker was not told of such a region, or no such orphan is written down;
+        one is after it stood for a minute.
+        * `FAILED_PRECONDITION`: it does not carry the mark (ILLEGAL_IN_STATE) and may be somebody
+        else's. Who owns it must remove it. Or the log's disk is full or read-only
+        (LOG_UNWRITABLE). Ask ops.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_RegionServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -223,6 +265,16 @@ def add_RegionServiceServicer_to_server(servicer, server):
             'WaiveRegion': grpc.unary_unary_rpc_method_handler(
                     servicer.WaiveRegion,
                     request_deserializer=broker_dot_v1_dot_region__service__pb2.WaiveRegionRequest.FromString,
+                    response_serializer=broker_dot_v1_dot_region__pb2.Region.SerializeToString,
+            ),
+            'AcceptStore': grpc.unary_unary_rpc_method_handler(
+                    servicer.AcceptStore,
+                    request_deserializer=broker_dot_v1_dot_region__service__pb2.AcceptStoreRequest.FromString,
+                    response_serializer=broker_dot_v1_dot_region__pb2.Region.SerializeToString,
+            ),
+            'RemoveOrphan': grpc.unary_unary_rpc_method_handler(
+                    servicer.RemoveOrphan,
+                    request_deserializer=broker_dot_v1_dot_region__service__pb2.RemoveOrphanRequest.FromString,
                     response_serializer=broker_dot_v1_dot_region__pb2.Region.SerializeToString,
             ),
     }
@@ -445,6 +497,60 @@ class RegionService:
             target,
             '/broker.v1.RegionService/WaiveRegion',
             broker_dot_v1_dot_region__service__pb2.WaiveRegionRequest.SerializeToString,
+            broker_dot_v1_dot_region__pb2.Region.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def AcceptStore(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/broker.v1.RegionService/AcceptStore',
+            broker_dot_v1_dot_region__service__pb2.AcceptStoreRequest.SerializeToString,
+            broker_dot_v1_dot_region__pb2.Region.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def RemoveOrphan(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/broker.v1.RegionService/RemoveOrphan',
+            broker_dot_v1_dot_region__service__pb2.RemoveOrphanRequest.SerializeToString,
             broker_dot_v1_dot_region__pb2.Region.FromString,
             options,
             channel_credentials,

@@ -100,6 +100,30 @@ class RegionServiceStub:
       * `NOT_FOUND`: the broker was not told of such a region.
       * `FAILED_PRECONDITION`: the log's disk is full or read-only (LOG_UNWRITABLE). Ask ops.
     """
+    AcceptStore: _grpc.UnaryUnaryMultiCallable[_region_service_pb2.AcceptStoreRequest, _region_pb2.Region]
+    """Goes on with what answers as a region's store, in the place of one that is lost. Checkpoints
+    that only the lost one held are lost with it. A store that nothing speaks against stays as it
+    is.
+
+    Errors:
+      * `INVALID_ARGUMENT`: the name is malformed.
+      * `NOT_FOUND`: the broker was not told of such a region.
+      * `FAILED_PRECONDITION`: the store is another broker's, or runs have a start open there
+        (ILLEGAL_IN_STATE): the sentence says what to do first. Or the log's disk is full or
+        read-only (LOG_UNWRITABLE). Ask ops.
+    """
+    RemoveOrphan: _grpc.UnaryUnaryMultiCallable[_region_service_pb2.RemoveOrphanRequest, _region_pb2.Region]
+    """Removes from a cluster what belongs to no run and carries the mark of this broker's log. One
+    that has started is told to stop first. It is done when the region no longer shows it.
+
+    Errors:
+      * `INVALID_ARGUMENT`: the name is malformed.
+      * `NOT_FOUND`: the broker was not told of such a region, or no such orphan is written down;
+        one is after it stood for a minute.
+      * `FAILED_PRECONDITION`: it does not carry the mark (ILLEGAL_IN_STATE) and may be somebody
+        else's. Who owns it must remove it. Or the log's disk is full or read-only
+        (LOG_UNWRITABLE). Ask ops.
+    """
 
 @_typing.type_check_only
 class RegionServiceAsyncStub(RegionServiceStub):
@@ -171,6 +195,30 @@ class RegionServiceAsyncStub(RegionServiceStub):
       * `INVALID_ARGUMENT`: the name is malformed.
       * `NOT_FOUND`: the broker was not told of such a region.
       * `FAILED_PRECONDITION`: the log's disk is full or read-only (LOG_UNWRITABLE). Ask ops.
+    """
+    AcceptStore: _aio.UnaryUnaryMultiCallable[_region_service_pb2.AcceptStoreRequest, _region_pb2.Region]  # type: ignore[assignment]
+    """Goes on with what answers as a region's store, in the place of one that is lost. Checkpoints
+    that only the lost one held are lost with it. A store that nothing speaks against stays as it
+    is.
+
+    Errors:
+      * `INVALID_ARGUMENT`: the name is malformed.
+      * `NOT_FOUND`: the broker was not told of such a region.
+      * `FAILED_PRECONDITION`: the store is another broker's, or runs have a start open there
+        (ILLEGAL_IN_STATE): the sentence says what to do first. Or the log's disk is full or
+        read-only (LOG_UNWRITABLE). Ask ops.
+    """
+    RemoveOrphan: _aio.UnaryUnaryMultiCallable[_region_service_pb2.RemoveOrphanRequest, _region_pb2.Region]  # type: ignore[assignment]
+    """Removes from a cluster what belongs to no run and carries the mark of this broker's log. One
+    that has started is told to stop first. It is done when the region no longer shows it.
+
+    Errors:
+      * `INVALID_ARGUMENT`: the name is malformed.
+      * `NOT_FOUND`: the broker was not told of such a region, or no such orphan is written down;
+        one is after it stood for a minute.
+      * `FAILED_PRECONDITION`: it does not carry the mark (ILLEGAL_IN_STATE) and may be somebody
+        else's. Who owns it must remove it. Or the log's disk is full or read-only
+        (LOG_UNWRITABLE). Ask ops.
     """
 
 class RegionServiceServicer(metaclass=_abc_1.ABCMeta):
@@ -288,6 +336,42 @@ class RegionServiceServicer(metaclass=_abc_1.ABCMeta):
           * `INVALID_ARGUMENT`: the name is malformed.
           * `NOT_FOUND`: the broker was not told of such a region.
           * `FAILED_PRECONDITION`: the log's disk is full or read-only (LOG_UNWRITABLE). Ask ops.
+        """
+
+    @_abc_1.abstractmethod
+    def AcceptStore(
+        self,
+        request: _region_service_pb2.AcceptStoreRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_region_pb2.Region, _abc.Awaitable[_region_pb2.Region]]:
+        """Goes on with what answers as a region's store, in the place of one that is lost. Checkpoints
+        that only the lost one held are lost with it. A store that nothing speaks against stays as it
+        is.
+
+        Errors:
+          * `INVALID_ARGUMENT`: the name is malformed.
+          * `NOT_FOUND`: the broker was not told of such a region.
+          * `FAILED_PRECONDITION`: the store is another broker's, or runs have a start open there
+            (ILLEGAL_IN_STATE): the sentence says what to do first. Or the log's disk is full or
+            read-only (LOG_UNWRITABLE). Ask ops.
+        """
+
+    @_abc_1.abstractmethod
+    def RemoveOrphan(
+        self,
+        request: _region_service_pb2.RemoveOrphanRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_region_pb2.Region, _abc.Awaitable[_region_pb2.Region]]:
+        """Removes from a cluster what belongs to no run and carries the mark of this broker's log. One
+        that has started is told to stop first. It is done when the region no longer shows it.
+
+        Errors:
+          * `INVALID_ARGUMENT`: the name is malformed.
+          * `NOT_FOUND`: the broker was not told of such a region, or no such orphan is written down;
+            one is after it stood for a minute.
+          * `FAILED_PRECONDITION`: it does not carry the mark (ILLEGAL_IN_STATE) and may be somebody
+            else's. Who owns it must remove it. Or the log's disk is full or read-only
+            (LOG_UNWRITABLE). Ask ops.
         """
 
 def add_RegionServiceServicer_to_server(servicer: RegionServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

@@ -239,6 +239,10 @@ def bundle_key(digest: str) -> str:
     return f"bundles/{digest}.tar.gz"
 
 
+IDENTITY = "identity"
+"""Where a store keeps what the first broker called it."""
+
+
 def incarnation_key(number: int) -> str:
     """Where a broker says that it is the ``number``-th life of its data."""
     return f"incarnations/{number:06d}"

@@ -41,10 +41,7 @@ class Deadlines:
 
 
 class LocalCluster:
-    """One embedded cluster behind ``socket``, with the store directory of its region.
-
-    ``incarnation`` is the broker's own: a newer one in the store is reported.
-    """
+    """One embedded cluster behind ``socket``, with the store directory of its region."""
 
     def __init__(
         self,
@@ -53,13 +50,11 @@ class LocalCluster:
         region: str,
         socket: Path,
         store: Path,
-        incarnation: int,
         deadlines: Deadlines = Deadlines(),
     ) -> None:
         self.cluster = cluster
         self.region = region
         self._socket = socket
-        self._incarnation = incarnation
         self._deadlines = deadlines
         self._eye = _SlowEye(DirectoryStore(str(store)), deadlines.store_s)
         self._orders = Orders(self._ask, DirectoryStore(str(store)), deadlines.store_s)
@@ -213,7 +208,7 @@ class LocalCluster:
             epochs=look.epochs,
             signals=tuple(seen.signal_seen(signal, now_s) for signal in known.signals),
             changed=self._changed(placements, look),
-            foreign_incarnation=self._foreign(look),
+            claims=look.claims,
             unread=look.unread,
         )
 
@@ -231,13 +226,9 @@ class LocalCluster:
             epochs=look.epochs,
             signals=(),
             changed=None,
-            foreign_incarnation=self._foreign(look),
+            claims=look.claims,
             unread=look.unread,
         )
-
-    def _foreign(self, look: Look) -> int | None:
-        newest = look.newest_incarnation
-        return newest if newest is not None and newest > self._incarnation else None
 
     def _changed(
         self, placements: Mapping[str, PlacementSeen], look: Look
@@ -301,7 +292,7 @@ class _SlowEye:
     def __init__(self, store: Store, within_s: float) -> None:
         self._eye = StoreEye(store)
         self._within_s = within_s
-        self._last = Look(runs={}, epochs={}, newest_incarnation=None, trouble="not looked at yet")
+        self._last = Look(runs={}, epochs={}, claims=None, trouble="not looked at yet")
         self._running: asyncio.Future[Look] | None = None
 
     async def look(self, active: Iterable[str], gone: frozenset[str], now_s: float) -> Look:

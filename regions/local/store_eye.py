@@ -16,25 +16,28 @@ from regions.cluster import (
     OwnerState,
     RankEnded,
     RankReport,
+    StoreClaims,
 )
 from regions.gatehouse import Closed, EpochInStore, RunInStore
 from regions.launcher import layout
 from regions.launcher.reading import Absent, Reading
 from regions.launcher.rules import Owner
-from regions.launcher.store import Store, StoreError, StoreUnreachable
+from regions.launcher.store import Store, StoreError
 
 RESYNC_S = 60.0
-"""How often runs are looked for that nobody named, and a newer life of the broker."""
+"""How often runs are looked for that nobody named."""
+CLAIMS_S = 5.0
+"""How often a store in which nothing is open is asked who it is; any other is at each look."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Look:
     """One look. ``trouble`` is empty if the store answered; ``unread`` are the runs, by their keys,
-    of which something could not be read all the same, and why."""
+    of which something could not be read all the same, and why. ``claims`` None: not read yet."""
 
     runs: Mapping[str, RunInStore]
     epochs: Mapping[EpochKey, EpochSeen]
-    newest_incarnation: int | None
+    claims: StoreClaims | None
     trouble: str
     unread: Mapping[str, str] = field(default_factory=dict)
 
@@ -47,7 +50,8 @@ class StoreEye:
         self._runs: dict[str, RunInStore] = {}
         self._epochs: dict[str, dict[EpochKey, EpochSeen]] = {}
         self._open: set[str] = set()
-        self._lives: frozenset[int] = frozenset()
+        self._claims: StoreClaims | None = None
+        self._claims_at_s = 0.0
         self._unread: dict[str, str] = {}
         self._resync_at_s: float | None = None
 
@@ -56,11 +60,12 @@ class StoreEye:
 
         ``gone`` are members that the cluster saw gone; ``now_s`` is the monotonic clock.
         """
-        trouble = ""
-        wanted = {*self._open, *active, *self._unread}
+        trouble, named = "", frozenset(active)
+        wanted = {*self._open, *named, *self._unread}
         try:
-            if wanted or self._is_resync_due(now_s):
-                self._require_what_was_there()
+            if wanted or self._claims is None or now_s >= self._claims_at_s + CLAIMS_S:
+                self._ask_who_it_is(now_s)
+                wanted = {*self._open, *named, *self._unread}
             wanted |= self._found(now_s)
         except StoreError as error:
             wanted = set()
@@ -74,28 +79,37 @@ class StoreEye:
                 trouble = self._silence()
                 if trouble:
                     break
+        trouble = trouble or self._turned(wanted)
         return Look(
             runs=dict(self._runs),
             epochs={key: seen for run in self._epochs.values() for key, seen in run.items()},
-            newest_incarnation=max(self._lives, default=None),
+            claims=self._claims,
             trouble=trouble,
             unread={} if trouble else dict(self._unread),
         )
 
-    def _require_what_was_there(self) -> None:
-        """Raise StoreUnreachable if this is no longer the store that was looked at before.
+    def _ask_who_it_is(self, now_s: float) -> None:
+        """Read the store's claims, and forget all that was read when it is another store.
 
-        A disk that was wiped, or put back from an old copy, answers to the same name. An owner that
-        is missing in it proves nothing, and must not be created there as if its gang could see it.
+        A disk that was wiped, or another one, answers to the same path. What was read of the one
+        before is nothing that this one holds, and is forgotten; whether this one is to be believed
+        is for the broker to say, whose log remembers which it was.
         """
-        lives = frozenset(gatehouse.incarnations(self._store))
-        lost = self._lives - lives
-        if lost:
-            raise StoreUnreachable(
-                f"{layout.incarnation_key(max(lost))} was here and is gone: another disk, or an old"
-                " copy, stands in its place; if that is meant, start brokerd again"
-            )
-        self._lives = lives
+        before = self._claims
+        self._claims = gatehouse.read_claims(self._store, before)
+        self._claims_at_s = now_s
+        if before is not None and before.identity and before.identity != self._claims.identity:
+            self._runs, self._epochs, self._open, self._unread = {}, {}, set(), {}
+            self._resync_at_s = None
+
+    def _turned(self, read: set[str]) -> str:
+        """Why what was just read may be of two stores, or nothing."""
+        was = self._claims.identity if self._claims is not None else ""
+        try:
+            is_other = bool(read and was) and gatehouse.read_identity(self._store) != was
+        except StoreError as error:
+            return str(error)
+        return "another store came into its place while it was read" if is_other else ""
 
     def _silence(self) -> str:
         """Why the store does not answer, or nothing: then the trouble is one run's."""

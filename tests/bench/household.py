@@ -96,7 +96,6 @@ class Household:
                 region=world.region,
                 socket=socket_of(directory),
                 store=Path(world.store),
-                incarnation=1,
             )
             for directory, world in default_worlds(self.data).items()
         }

@@ -247,7 +247,6 @@ def _outpost(folder: Path, number: int) -> Outpost:
         region=_region(number),
         socket=folder / "nobody",
         store=folder,
-        incarnation=1,
     )
     return Outpost(cluster=port.cluster, region=port.region, port=port)
 

@@ -126,7 +126,6 @@ class Town:
             region=region,
             socket=socket_of(self._home(region)),
             store=self._home(region) / "store",
-            incarnation=1,
         )
 
     def kill_cluster(self, region: str) -> bool:

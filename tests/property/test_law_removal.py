@@ -47,6 +47,7 @@ def removals(run: Run, sight: ClusterSight, *, is_surveyed: bool) -> list[Withdr
         policy=RegionPolicy(),
         is_surveyed=is_surveyed,
         incarnation=1,
+        mark="m",
         now=NOW,
     )
     return [action for action in actions if isinstance(action, Withdraw)]
@@ -102,7 +103,7 @@ def test_the_lives_hold_removals() -> None:
 
 def test_a_removal_on_a_guess_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     def guesses(
-        run: Run, placement: Placement, sight: ClusterSight, policy: RegionPolicy
+        run: Run, placement: Placement, sight: ClusterSight, policy: RegionPolicy, mark: str
     ) -> Iterator[Action]:
         if sight.placement(placement.id) is not None:
             yield orders.withdraw(run, placement, "")

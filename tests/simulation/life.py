@@ -132,10 +132,9 @@ class Life:
 
     def _parts(self, ledger: Ledger, clock: SystemClock) -> Parts:
         stage, places = self.stage, self.stage.places
-        incarnation = ledger.broker().incarnation
         ports = {
             name: stage.pieces.wrap_port(
-                SimPort(place, stage.post, self, stage.dice(f"post {name}"), incarnation),
+                SimPort(place, stage.post, self, stage.dice(f"post {name}")),
                 place,
                 stage,
             )

@@ -67,16 +67,13 @@ class Crossing(Protocol):
 class SimPort:
     """``regions.cluster.Cluster`` over a place, for one life of the broker."""
 
-    def __init__(
-        self, place: Place, post: Post, life: Crossing, chance: random.Random, incarnation: int
-    ) -> None:
+    def __init__(self, place: Place, post: Post, life: Crossing, chance: random.Random) -> None:
         self.cluster = place.cluster
         self.region = place.region
         self._place = place
         self._post = post
         self._life = life
         self._chance = chance
-        self._incarnation = incarnation
         self._store = ControlStore(place.objects, BrokerLine(place))
         self._eye = StoreEye(self._store)
         self._gone: set[str] = set()
@@ -133,7 +130,7 @@ class SimPort:
             epochs=look.epochs,
             signals=tuple(seen.signal_seen(signal, now_s) for signal in told.signals),
             changed=self._changed(placements, look),
-            foreign_incarnation=self._foreign(look),
+            claims=look.claims,
         )
 
     def _store_alone(self, look: Look, now_s: float) -> ClusterObservation:
@@ -149,12 +146,8 @@ class SimPort:
             epochs=look.epochs,
             signals=(),
             changed=None,
-            foreign_incarnation=self._foreign(look),
+            claims=look.claims,
         )
-
-    def _foreign(self, look: Look) -> int | None:
-        newest = look.newest_incarnation
-        return newest if newest is not None and newest > self._incarnation else None
 
     def _changed(
         self, placements: Mapping[str, PlacementSeen], look: Look

@@ -48,7 +48,6 @@ class LocalWorld:
             region="eu-west4",
             socket=self.socket,
             store=self.store,
-            incarnation=1,
             deadlines=Deadlines(call_s=2.0, store_s=10.0, gate_fresh_s=4.0),
         )
 

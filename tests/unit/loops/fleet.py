@@ -86,7 +86,6 @@ class Stage:
                 region=region,
                 socket=socket_of(self.root / region),
                 store=Path(world.store),
-                incarnation=incarnation,
                 deadlines=Deadlines(call_s=5.0, store_s=10.0, gate_fresh_s=4.0),
             )
             for region, world in self.worlds.items()

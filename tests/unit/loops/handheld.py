@@ -172,7 +172,11 @@ def queue_seen(price: Decimal, nodes_free: int) -> QueueSeen:
 
 @asynccontextmanager
 async def handheld(
-    root: Path, *regions: str, is_restored: bool = False, nodes_free: int = 8
+    root: Path,
+    *regions: str,
+    is_restored: bool = False,
+    nodes_free: int = 8,
+    key: str = "the log's own",
 ) -> AsyncIterator[Handheld]:
     """Make a broker over one scripted cluster in each region; the first is the cheapest.
 
@@ -181,7 +185,7 @@ async def handheld(
     readings = HandReadings()
     clock = SystemClock(None, readings)
     ledger = open_ledger(root / "broker.db", clock, regions=regions, is_threaded=False)
-    begin = BeginIncarnation(incarnation=1, is_restored=is_restored)
+    begin = BeginIncarnation(incarnation=1, is_restored=is_restored, key=key)
     await ledger.handle("broker", begin, BROKER)
     clusters, controls, stores = {}, {}, {}
     for index, region in enumerate(regions):

@@ -47,6 +47,7 @@ def wanted(
         policy=RegionPolicy(),
         is_surveyed=is_surveyed,
         incarnation=3,
+        mark="m",
         now=NOW,
     )
 

@@ -6,6 +6,7 @@ from typing import BinaryIO
 import pytest
 
 from regions import gatehouse
+from regions.cluster import StoreClaims
 from regions.gatehouse import Closed, PlacementInStore, RunInStore
 from regions.launcher import codec, layout
 from regions.launcher.codec import Unreadable
@@ -206,11 +207,13 @@ def test_a_restored_broker_is_shown_owners_by_number_and_grants(store: Counting)
 
 
 def test_one_life_of_the_data_claims_a_number(store: Counting) -> None:
-    assert gatehouse.incarnations(store) == ()
+    assert gatehouse.read_claims(store) == StoreClaims(identity="")
+    assert gatehouse.claim_identity(store, "first") == "first"
+    assert gatehouse.claim_identity(store, "second") == "first"
     assert gatehouse.claim_incarnation(store, 2, "one")
     assert gatehouse.claim_incarnation(store, 2, "one")
     assert not gatehouse.claim_incarnation(store, 2, "two")
-    assert gatehouse.incarnations(store) == (2,)
+    assert gatehouse.read_claims(store) == StoreClaims(identity="first", lives={2: "one"})
 
 
 def test_a_gate_is_watched_across_looks_by_nonce() -> None:

@@ -5,14 +5,14 @@ import threading
 from pathlib import Path
 from typing import BinaryIO
 
-from regions.cluster import Cause, EpochKey, OwnerState, Stage
-from regions.gatehouse import claim_incarnation, revoke, write_grant
+from regions.cluster import Cause, EpochKey, OwnerState, Stage, StoreClaims
+from regions.gatehouse import claim_identity, revoke, write_grant
 from regions.launcher import codec, layout
 from regions.launcher.store import DirectoryStore
 from regions.local import wire
 from regions.local.client import _Known, _SlowEye
 from regions.local.state import Signal
-from regions.local.store_eye import RESYNC_S, StoreEye
+from regions.local.store_eye import CLAIMS_S, RESYNC_S, StoreEye
 
 
 def make_job(placement: str, **changes: object) -> wire.JobView:
@@ -223,16 +223,40 @@ def test_what_cannot_be_read_of_one_run_is_that_runs_alone(tmp_path: Path) -> No
     assert dict(eye.look((), frozenset(), 2.0).unread) == {}
 
 
-def test_a_store_that_lost_what_was_in_it_is_silent_and_not_empty(tmp_path: Path) -> None:
+def test_another_store_in_its_place_shows_nothing_of_the_one_before(tmp_path: Path) -> None:
     root = tmp_path / "store"
     store = DirectoryStore.create(str(root))
-    claim_incarnation(store, 1, "1-0.0")
+    claim_identity(store, "one")
     write_grant(store, "run1", grant_of(1, "a" * 12))
     eye = StoreEye(store)
     first = eye.look((), frozenset(), 0.0)
-    assert first.trouble == ""
+    assert first.claims == StoreClaims(identity="one")
+    assert list(first.runs) == ["run1"]
     root.rename(tmp_path / "gone")
     DirectoryStore.create(str(root))
-    look = eye.look((), frozenset(), RESYNC_S + 1)
-    assert "incarnations/000001 was here and is gone" in look.trouble
-    assert look.epochs == first.epochs
+    look = eye.look((), frozenset(), 1.0)
+    assert (look.trouble, look.claims) == ("", StoreClaims(identity=""))
+    assert (look.runs, look.epochs) == ({}, {})
+    root.joinpath(".store").unlink()
+    root.joinpath(".tmp").rmdir()
+    root.rmdir()
+    (tmp_path / "gone").rename(root)
+    assert eye.look((), frozenset(), 2.0 + CLAIMS_S).epochs == first.epochs
+
+
+class TurningStore(DirectoryStore):
+    """A store in whose place another one comes while it is read."""
+
+    def list(self, prefix: str) -> tuple[str, ...]:
+        if prefix == "runs/":
+            os.replace(os.path.join(self.root, "other"), os.path.join(self.root, layout.IDENTITY))
+        return super().list(prefix)
+
+
+def test_what_may_be_of_two_stores_is_not_believed(tmp_path: Path) -> None:
+    store = TurningStore(str(DirectoryStore.create(str(tmp_path)).root))
+    claim_identity(store, "one")
+    write_grant(store, "run1", grant_of(1, "a" * 12))
+    (tmp_path / "other").write_text("two")
+    look = StoreEye(store).look((), frozenset(), 0.0)
+    assert "another store came into its place" in look.trouble

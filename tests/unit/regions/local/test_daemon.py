@@ -294,7 +294,6 @@ class Spawned:
             region="eu-west4",
             socket=socket_of(self.directory),
             store=self.store,
-            incarnation=1,
         )
 
     async def start_gang(self) -> list[int]:

@@ -81,7 +81,6 @@ async def behind(answer: Answer, root: Path) -> AsyncIterator[LocalCluster]:
             region="eu-west4",
             socket=root / "socket",
             store=root / "store",
-            incarnation=1,
             deadlines=SOON,
         )
 
