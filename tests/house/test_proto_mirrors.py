@@ -71,3 +71,18 @@ def test_each_rpc_says_with_which_codes_it_can_end() -> None:
                 silent.append(rpc)
             unknown += [name for name in named if name not in codes]
     assert (silent, unknown) == ([], [])
+
+
+# Files that only judge or explain a reason that another one gave.
+READERS = ("broker/history/causes.py", "broker/service/advice.py", "broker/service/enums.py")
+
+
+def test_each_reason_that_is_declared_is_given_somewhere() -> None:
+    given = {
+        name
+        for path in sorted((ROOT / "broker").rglob("*.py"))
+        if not str(path.relative_to(ROOT)).startswith((*READERS, "broker/v1/"))
+        for name in re.findall(r"\bReason\.([A-Z_]+)\b", path.read_text())
+    }
+    assert sorted(set(Reason.__members__) - given) == []
+    assert sorted(given - set(Reason.__members__)) == []
