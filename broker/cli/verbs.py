@@ -94,8 +94,13 @@ class Verb(click.Command):
             return super().invoke(ctx)
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the example."""
+        """Write the example, and what programs are answered."""
+        from broker.cli.answers import ANSWERS
+
         _write_example(formatter, self.example)
+        verb = ctx.command_path.partition(" ")[2]
+        with formatter.section("With --output json"):
+            formatter.write_text(ANSWERS[verb])
 
 
 class VerbWithCommand(Verb):

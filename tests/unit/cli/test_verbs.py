@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -9,9 +10,20 @@ import click
 import pytest
 
 from broker.cli import exits
+from broker.cli.answers import ANSWERS
 from broker.cli.main import main
 from broker.cli.verbs import BROKER, VERBS, Family, Verb
 from broker.sdk import errors
+from broker.v1 import (
+    checkpoint_pb2,
+    event_pb2,
+    offer_pb2,
+    region_pb2,
+    region_service_pb2,
+    run_pb2,
+    run_service_pb2,
+    team_pb2,
+)
 
 NAMES = [name for section in VERBS.values() for name in section]
 
@@ -41,9 +53,21 @@ def test_every_verb_has_help_with_an_example_that_can_be_typed(
     shown = capsys.readouterr().out
     assert "--output" in shown
     assert "Example:" in shown
+    assert "With --output json:" in shown
     lines = [line.strip() for line in verb.example.strip().splitlines()]
     assert any(f"broker {name.removesuffix(' list')}" in line for line in lines)
     assert verb.help
+
+
+def test_what_each_verb_answers_to_programs_is_said() -> None:
+    assert sorted(ANSWERS) == sorted(name for name, _ in LEAVES)
+    modules = (
+        checkpoint_pb2, event_pb2, offer_pb2, region_pb2, region_service_pb2, run_pb2,
+        run_service_pb2, team_pb2,
+    )  # fmt: skip
+    messages = {name for one in modules for name in one.DESCRIPTOR.message_types_by_name}
+    named = {word for said in ANSWERS.values() for word in re.findall(r"\b[A-Z][a-z]\w+", said)}
+    assert named - messages == set()
 
 
 @pytest.mark.parametrize("name", [n for n in NAMES if isinstance(BROKER.get_command(click.Context(BROKER), n), Family)])  # fmt: skip  # noqa: E501
