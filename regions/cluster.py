@@ -365,8 +365,8 @@ class Outcome:
 class ClusterUnreachableError(Exception):
     """The cluster did not answer within the call's deadline; says nothing else.
 
-    ``observation`` is what the region's store alone still tells, or None: no placement is in it, but
-    the epochs are, so that a start behind a silent cluster can be fenced and closed.
+    ``observation`` is what the region's store alone still tells, or None: it has no placement, but
+    the epochs, so that a start behind a silent cluster can be fenced and closed.
     """
 
     def __init__(self, message: str, observation: ClusterObservation | None = None) -> None:

@@ -98,7 +98,7 @@ class StoreEye:
         before = self._claims
         self._claims = gatehouse.read_claims(self._store, before)
         self._claims_at_s = now_s
-        if before is not None and before.identity and before.identity != self._claims.identity:
+        if before is not None and before.identity != self._claims.identity:
             self._runs, self._epochs, self._open, self._unread = {}, {}, set(), {}
             self._resync_at_s = None
 
