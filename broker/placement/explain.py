@@ -57,7 +57,10 @@ def explain(view: View, run: Run, now: Moment) -> Explanation:
     choice = choose(view, tally, run, found.offers, now)
     others = mismatches(view, run, now)
     legs, group = waiting_legs(run), view.group_of(run.name)
-    if legs:
+    survey = say_survey(view, now)
+    if survey is not None:
+        wait = survey
+    elif legs:
         wait = say_leg(view, run, legs, now)
     elif group is not None and group.line.head() != run.name:
         wait = say_turn(run, len(group.line) - 1, found.reserve_s, now)
@@ -72,6 +75,29 @@ def explain(view: View, run: Run, now: Moment) -> Explanation:
         chosen=choice.offer,
         wait=wait,
         never_fits=bool(found.never),
+    )
+
+
+def say_survey(view: View, now: Moment) -> SayWait | None:
+    """Say which regions a restored broker still looks for, None when it has seen them all (R1).
+
+    Until then nothing is granted anywhere, so that this is what every run waits for.
+    """
+    unseen = sorted(one.region for one in view.regions.values() if not one.is_surveyed)
+    if not unseen:
+        return None
+    silences = {facts.region: facts.silent_since_elapsed_s for facts in view.clusters.values()}
+    # All regions are joined at once: those that do not answer keep the others waiting.
+    silent = [
+        f"{region}, silent for {duration(now.since(since_s))}"
+        for region in unseen
+        if (since_s := silences.get(region)) is not None
+    ]
+    return SayWait(
+        reason=Reason.NOT_SEEN_SINCE_RESTORE,
+        message=f"the broker was restored from a backup and looks for {listed(silent or unseen)}",
+        next_action="nothing starts until each was seen whole, or ops say broker regions waive",
+        next_at_s=now.elapsed_s + LOOK_S,
     )
 
 

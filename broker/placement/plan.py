@@ -23,6 +23,7 @@ from broker.placement.explain import (
     is_news,
     say_leg,
     say_no_place,
+    say_survey,
     say_turn,
     why_there,
 )
@@ -224,10 +225,14 @@ def _delayed(offer: Offer, crowding_s: float) -> Offer:
     return replace(offer, forecast=later)
 
 
-def _say(draft: _Draft, run: Run, wait: SayWait, reserve_s: float) -> None:
+def _say(draft: _Draft, run: Run, usual: SayWait, reserve_s: float) -> None:
+    wait = say_survey(draft.view, draft.now) or usual
+    at_s = wait.next_at_s
     if is_news(run.why, wait, draft.now):
         draft.choices.append((run.name, wait))
-    at_s = wait.next_at_s
+    elif run.why.next_at_s is not None:
+        # The time that was promised stays, however often it was looked at meanwhile.
+        at_s = min(at_s, run.why.next_at_s)
     climb_s = climbs_at_s(run, reserve_s)
     if climb_s is not None and climb_s > draft.now.elapsed_s:
         at_s = min(at_s, climb_s)

@@ -120,8 +120,13 @@ class View:
 
     def apply_region(self, standing: RegionStanding) -> None:
         """Take in what ops set for a region."""
-        if self.regions.get(standing.region) != standing:
+        before = self.regions.get(standing.region)
+        if before != standing:
             self.regions[standing.region] = standing
+            if not standing.is_surveyed or (before is not None and not before.is_surveyed):
+                # Every run waits for a survey, wherever its legs are.
+                for name in self.runs:
+                    self.touch(name)
             for key, flavor in self.flavors.items():
                 if flavor.region == standing.region:
                     self.touch_key(key)

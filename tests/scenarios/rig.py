@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from decimal import Decimal
 
-from broker.history.commands import RunCommand, SetPolicy, SubmitRun
+from broker.history.commands import Command, RunCommand, SetPolicy, SubmitRun
 from broker.history.events import Event
 from broker.model.actor import Actor, ActorKind
 from broker.model.intent import (
@@ -26,6 +26,9 @@ from broker.model.intent import (
 )
 from broker.model.policy import Patience, RegionPolicy
 from broker.model.run import Epoch, Run
+from broker.runtime.clock import ClockMark, SystemClock
+from broker.store.backup import back_up, restore
+from broker.store.ledger import LOG_NAME
 from regions.launcher import layout
 from regions.local.config import FlavorConfig, QueueConfig, QuotaConfig, WorldConfig
 from tests.simulation.life import Life, SimLog, ask
@@ -54,6 +57,7 @@ class Rig:
     def __init__(self, stage: Stage) -> None:
         self.stage = stage
         self._serial = 0
+        self._backup_s: float | None = None
 
     # ---- Runs -----------------------------------------------------------------------------------
 
@@ -94,6 +98,10 @@ class Rig:
         state = self.log.region(region)
         made = RegionPolicy(**{**_POLICY, **policy})  # type: ignore[arg-type]
         command = SetPolicy(policy=made, expected_generation=state.generation)
+        await self.order(region, command)
+
+    async def order(self, region: str, command: Command) -> None:
+        """Command something of a region as ops."""
         await ask(self.stage, lambda log: log.handle(f"regions/{region}", command, OPS))
 
     @property
@@ -177,6 +185,27 @@ class Rig:
         self.stage.life.die()
         await self.stage.dead.wait()
         await self.stage.alive.wait()
+
+    async def back_up(self) -> None:
+        """Take a backup of the log."""
+        self._backup_s = self.stage.loop.time()
+        back_up(self.stage.data / LOG_NAME, self.stage.data / "backup")
+
+    async def restore(self) -> None:
+        """Kill brokerd and let the next life begin with the backup."""
+        stage = self.stage
+        assert stage.life is not None
+        stage.is_held = True
+        stage.life.die()
+        await stage.dead.wait()
+        stage.restored_since_s = self._backup_s
+
+        def clock(mark: ClockMark | None) -> SystemClock:
+            return SystemClock(mark, stage.readings)
+
+        restore(stage.data / "backup", stage.data, clock=clock, actor=OPS, is_told_to_replace=True)
+        stage.is_held = False
+        await stage.alive.wait()
 
 
 _POLICY: dict[str, object] = {
