@@ -6,7 +6,6 @@ The rule: whatever ends the bench ends it: everything hangs on a pipe. Read ``Ho
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import os
 import shutil
 import signal
@@ -19,7 +18,7 @@ from pathlib import Path
 from typing import Self
 
 from broker.embedded import default_worlds
-from broker.sdk import AsyncClient, BrokerError
+from broker.sdk import AsyncClient
 from broker.sdk.settings import find
 from regions.local.client import LocalCluster
 from regions.local.spawn import socket_of
@@ -27,7 +26,18 @@ from regions.local.spawn import socket_of
 READY_WITHIN_S = 60.0
 LOOK_S = 0.005
 TEAM = "bench"
+COMPILED = Path(__file__).parents[2] / "build" / "compiled"
 _BROKERD = (sys.executable, "-m", "broker.daemon")
+
+
+def as_installed() -> dict[str, str]:
+    """Return the environment of a program that was installed: its modules are compiled.
+
+    Not what this process was told about them: it may keep none, and then each start of a program
+    would be measured with a compiler in it.
+    """
+    kept = {name: text for name, text in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    return kept | {"PYTHONPYCACHEPREFIX": str(COMPILED)}
 
 
 class Household:
@@ -51,6 +61,7 @@ class Household:
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
             check=False,
+            env=as_installed(),
         )
         os.close(self._lifeline)
         shutil.rmtree(self.data, ignore_errors=True)
@@ -71,6 +82,7 @@ class Household:
                 stderr=log,
                 pass_fds=(self._lifeline,),
                 start_new_session=True,
+                env=as_installed(),
             )
 
     def stop(self, number: signal.Signals = signal.SIGTERM) -> None:
@@ -110,21 +122,21 @@ class Household:
 
     async def until_ready(self) -> None:
         """Wait until brokerd answers. Raises RuntimeError with its last words."""
+        # A channel that was refused waits before it tries again, and so does the next one to the
+        # same address: none is made before somebody listens.
+        await self.until_listening()
+        async with self.client() as client:
+            await client.teams.broker()
+
+    async def until_listening(self) -> None:
+        """Wait until brokerd takes connections. Raises RuntimeError with its last words."""
         give_up_s = time.monotonic() + READY_WITHIN_S
         while time.monotonic() < give_up_s:
             if self._brokerd is not None and self._brokerd.poll() is not None:
                 break
-            # A channel that was refused waits before it tries again, and so does the next one to
-            # the same address: none is made before somebody listens.
-            if self._is_listening():
-                async with self.client() as client:
-                    with contextlib.suppress(BrokerError):
-                        await client.teams.broker()
-                        return
+            with socket.socket(socket.AF_UNIX) as trying:
+                if trying.connect_ex(self.address.removeprefix("unix:")) == 0:
+                    return
             await asyncio.sleep(LOOK_S)
         words = (self.data / "brokerd.log").read_text(errors="replace")[-2000:]
         raise RuntimeError(f"brokerd does not answer: {words}")
-
-    def _is_listening(self) -> bool:
-        with socket.socket(socket.AF_UNIX) as trying:
-            return trying.connect_ex(self.address.removeprefix("unix:")) == 0
