@@ -122,11 +122,13 @@ def law_4_a_start_rests_on_what_was_sealed(
         yield f"it resumes from {path}, which names no checkpoint"
         return
     epoch, step = found
-    seal = record.runs[gang.run_key].seals.get(epoch.name)
+    # A fork's seed lies with its parent, and its parent's log sealed it.
+    owner = path.split("/")[1]
+    seal = record.runs[owner].seals.get(epoch.name)
     counted = [] if seal is None else [ref for ref in seal.checkpoints if ref.step == step]
     if not counted:
         yield f"it resumes from step {step} of {epoch.name}, which no seal counts"
-    save = (gang.run_key, epoch.name, step)
+    save = (owner, epoch.name, step)
     if seal is not None and record.saved_s.get(save, 0.0) > seal.at_s:
         yield f"it resumes from step {step} of {epoch.name}, saved after the seal"
     yield from _whole(record, save, path, objects)

@@ -33,6 +33,7 @@ from tests.simulation.witness import Breach, Witness
 TROUBLE_S = 400.0
 CALM_S = 3_000.0  # after the troubles, until all must be over
 LOOK_S = 10.0
+YEAR_S = 365 * 86_400.0
 REGIONS = ("alpha", "beta", "gamma")
 MEMORY = Path("/dev/shm")
 
@@ -111,6 +112,8 @@ class Theater:
             readings=WorldReadings(loop),
             witness=Witness(loop),
         )
+        # Runs that are over leave the log within some plays, and within the others never.
+        self.stage.retention_s = self.stage.dice("retention").choice((120.0, YEAR_S, YEAR_S))
         self._lives = 0
         self._is_patient = is_patient
 
@@ -129,8 +132,8 @@ class Theater:
         stage, loop = self.stage, self._loop
         for region in REGIONS:
             self._put_up(region)
-        users, trouble = Users(stage), Trouble(stage)
         async with asyncio.TaskGroup() as group:
+            users, trouble = Users(stage, group), Trouble(stage)
             keeper = group.create_task(self._keep_alive(group))
             watcher = group.create_task(self._watch())
             await users.prepare()

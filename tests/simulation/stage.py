@@ -57,7 +57,7 @@ class Stage:
     is_disk_full: bool = False
     writable_since_s: float = 0.0
     restored_since_s: float | None = None
-    retention_s: float = 90 * 86_400.0
+    retention_s: float = 0.0
     down_until_s: float = 0.0
     is_over: bool = False
     is_held: bool = False

@@ -65,11 +65,16 @@ GATE_TIMEOUT_S = 240.0
 class Users:
     """Everybody who talks to the broker."""
 
-    def __init__(self, stage: Stage) -> None:
+    def __init__(self, stage: Stage, group: asyncio.TaskGroup) -> None:
         self._stage = stage
         self._chance: random.Random = stage.user_dice
         self._ids = Ids(self._chance.randrange)
         self._serial = 0
+        self._group = group
+        self._races = stage.dice("races")
+        self._haste = self._races.choice((0.0, 0.1, 0.5))
+        self._until_s = 0.0
+        stage.witness.on_grant = self._hear_of_a_grant
 
     async def prepare(self) -> None:
         """Set policies and caps before anything else happens."""
@@ -93,6 +98,7 @@ class Users:
     async def work(self, until_s: float) -> None:
         """Submit some runs, then meddle with them until it is enough."""
         loop, chance = self._stage.loop, self._chance
+        self._until_s = until_s
         for _ in range(chance.randint(3, 6)):
             await self.submit()
             await asyncio.sleep(chance.choice((0.0, 5.0, 30.0, 60.0)))
@@ -104,13 +110,18 @@ class Users:
         """Submit a run, and sometimes once more."""
         self._serial += 1
         team = self._chance.choice(TEAMS)
-        command = SubmitRun(
-            name=f"teams/{team}/runs/run-{self._serial}",
-            uid=self._ids.run_uid(),
-            intent=self._intent(team),
-            request_id=f"request-{self._serial}",
-            body_digest=f"{self._serial:064x}",
+        await self._hand_in(
+            SubmitRun(
+                name=f"teams/{team}/runs/run-{self._serial}",
+                uid=self._ids.run_uid(),
+                intent=self._intent(team),
+                request_id=f"request-{self._serial}",
+                body_digest=f"{self._serial:064x}",
+            )
         )
+
+    async def _hand_in(self, command: SubmitRun) -> None:
+        team = command.intent.team
         for _ in range(1 + (self._chance.random() < 0.3)):
             name = await self._accepted(command)
             self._stage.witness.acked(command.request_id, name)
@@ -120,13 +131,15 @@ class Users:
     async def _accepted(self, command: SubmitRun) -> str:
         return await ask(self._stage, lambda log: log.submit(command, USER))
 
-    async def tell(self, stream: str, command: Command) -> None:
-        """Hand in a command; a refusal is an answer."""
+    async def tell(self, stream: str, command: Command) -> bool:
+        """Hand in a command; a refusal is an answer, and gives False."""
         by = USER if "/runs/" in stream else OPS
         try:
             await ask(self._stage, lambda log: log.handle(stream, command, by))
         except Refused as refusal:
             self._stage.witness.note(stream, f"refused {type(command).__name__}: {refusal}")
+            return False
+        return True
 
     def _intent(self, team: str) -> Intent:
         chance = self._chance
@@ -182,6 +195,8 @@ class Users:
             await self.tell(f"regions/{region}", UncordonRegion())
         elif dice < 0.55:
             await self.submit()
+        elif dice < 0.62:
+            await self._fork(runs)
         elif runs:
             await self._meddle_with(chance.choice(runs))
 
@@ -189,7 +204,7 @@ class Users:
         chance = self._chance
         steps = [one.ref.step for one in run.checkpoints]
         command: Command
-        match chance.randrange(5):
+        match chance.randrange(6):
             case 0:
                 command = CancelRun(grace_s=chance.choice((0.0, 10.0)), message="not needed")
             case 1:
@@ -201,11 +216,60 @@ class Users:
                 command = AmendTerms(terms=terms, expected_generation=run.terms_generation)
             case 2 if steps:
                 command = MarkCheckpoint(step=chance.choice(steps), is_bad=True)
-            case 3 if steps:
+            case 3 | 4 if steps:
                 command = ResumeRun(step=chance.choice(steps), from_start=False)
             case _:
                 command = ResumeRun(step=None, from_start=chance.random() < 0.2)
         await self.tell(run.name, command)
+
+    async def _fork(self, runs: list[Run]) -> None:
+        """Begin a run with a sealed checkpoint of another, which is pinned there first."""
+        chance = self._chance
+        seeds = [
+            (run, one)
+            for run in runs
+            for one in run.checkpoints
+            if one.is_sealed and not one.is_bad and one.ref.is_own
+        ]
+        if not seeds:
+            return
+        parent, seed = chance.choice(seeds)
+        pin = MarkCheckpoint(step=seed.ref.step, is_pinned=True)
+        if not await self.tell(parent.name, pin):
+            return
+        self._serial += 1
+        ref = replace(seed.ref, run_uid=parent.uid)
+        self._stage.witness.counts["forks"] += 1
+        await self._hand_in(
+            SubmitRun(
+                name=f"teams/{parent.intent.team}/runs/run-{self._serial}",
+                uid=self._ids.run_uid(),
+                intent=parent.intent,
+                request_id=f"request-{self._serial}",
+                body_digest=f"{self._serial:064x}",
+                forked_from=parent.name,
+                fork_checkpoint=replace(seed, ref=ref),
+            )
+        )
+
+    def _hear_of_a_grant(self, name: str) -> None:
+        """Say something else of the run at just that moment, sometimes."""
+        loop = self._stage.loop
+        if loop.time() < self._until_s and self._races.random() < self._haste:
+            wait_s = self._races.choice((0.0, 0.05, 1.0, 4.0))
+            loop.call_later(wait_s, lambda: self._group.create_task(self._race(name)))
+
+    async def _race(self, name: str) -> None:
+        life, races = self._stage.life, self._races
+        run = None if life is None or life.log is None else life.log.run(name)
+        if run is None:
+            return
+        self._stage.witness.counts["races"] += 1
+        command: Command = CancelRun(grace_s=races.choice((0.0, 10.0)), message="not that one")
+        if races.random() < 0.7:
+            terms = replace(run.terms, regions=races.choice((("alpha",), ("beta", "gamma"))))
+            command = AmendTerms(terms=terms, expected_generation=run.terms_generation)
+        await self.tell(name, command)
 
     async def _runs(self) -> list[Run]:
         acked = sorted(one.name for one in self._stage.witness.record.acked.values())

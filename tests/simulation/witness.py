@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter, deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
@@ -59,6 +59,7 @@ class Witness:
         self.breaches: list[Breach] = []
         self.trace: deque[tuple[float, str, str]] = deque(maxlen=TRACE_KEPT)
         self.objects: dict[str, Objects] = {}
+        self.on_grant: Callable[[str], None] = lambda name: None
         self.counts: Counter[str] = Counter()
         self._excused: set[tuple[str, str]] = set()
 
@@ -225,6 +226,7 @@ class Witness:
         self._take_in_facts(uid, one)
         match event:
             case happened.Granted():
+                self.on_grant(one.stream)
                 if event.resume_from is not None:
                     ref = event.resume_from
                     found = laws.law_4_a_bad_step_is_not_resumed(
