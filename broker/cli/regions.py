@@ -1,4 +1,4 @@
-"""``broker regions``: see, cordon and drain regions.
+"""``broker regions``: see, cordon and drain regions, and what to make of their stores.
 
 Read ``listing`` first.
 """
@@ -143,6 +143,18 @@ def waive(session: Session, region: str, *, yes: bool) -> None:
     _said(session, session.client.regions.waive(region))
 
 
+@verb(name="accept-store", example="broker regions accept-store us-east4 --yes")
+@click.argument("region", type=REGION)
+@click.option("--yes", is_flag=True, help="Do not ask.")
+def accept_store(session: Session, region: str, *, yes: bool) -> None:
+    """Go on with the store that REGION has now, in the place of one that is lost.
+
+    Checkpoints that only the lost one held are lost with it.
+    """
+    ask(f"What the former store of {region} held is given up. Go on?", is_sure=yes)
+    _said(session, session.client.regions.accept_store(region))
+
+
 def _said(session: Session, found: region_pb2.Region) -> None:
     if session.is_json:
         session.show_json(found)
@@ -151,5 +163,5 @@ def _said(session: Session, found: region_pb2.Region) -> None:
     session.say(f"{words.id_of(found.name)}: {words.enum_name(found, 'state')}{said}")
 
 
-for _one in (listing, show, cordon, uncordon, drain, waive):
+for _one in (listing, show, cordon, uncordon, drain, waive, accept_store):
     regions.add_command(_one)
