@@ -169,7 +169,9 @@ def _limits(run: run_pb2.Run, is_over: bool) -> "Iterator[Line]":
     left = ""
     if run.spending.HasField("budget_left"):
         left = f", {words.dollars(run.spending.budget_left)} of the budget left"
-    yield "price", f"{words.dollars(run.spending.cost)} so far{left}"
+    idle = words.idle(run.spending)
+    waited = "" if idle == "$0.00" else f", {idle} of it for machines that waited for a start"
+    yield "price", f"{words.dollars(run.spending.cost)} so far{waited}{left}"
 
 
 def _times(run: run_pb2.Run, now_s: float, is_over: bool) -> "Iterator[Line]":

@@ -14,12 +14,11 @@ from broker.cli.folding import Fold, folded
 from broker.cli.session import Session
 from broker.cli.verbs import verb
 from broker.sdk.showing import seconds_of
-from broker.v1 import event_pb2, placement_pb2, run_pb2, run_service_pb2
+from broker.v1 import event_pb2, run_service_pb2
 
 EVENTS_MAX = 100_000
 EVENTS = ("NO", "TIME", "AFTER", "WHO", "WHAT", "WHERE", "SAID")
 PLACEMENTS = ("PLACEMENT", "WHERE", "GPUS", "WAITED", "NODES", "GATE", "TRAINED", "COST", "END")
-COSTS = ("RUN", "STATE", "GPU-HOURS", "COST", "BUDGET LEFT")
 _QUIET = frozenset({event_pb2.EVENT_TYPE_PROGRESSED, event_pb2.EVENT_TYPE_PLACEMENT_SEEN})
 
 
@@ -45,7 +44,7 @@ def timeline(session: Session, run: str, *, is_all: bool, limit: int) -> None:
         began_s = words.wall_s(found.events[0].time)
         session.say(words.table(EVENTS, [_row(event, began_s) for event in events]))
     session.say()
-    _show_spending(session, found)
+    show_spending(session, found)
     hidden = len(found.events) - len(events)
     if hidden:
         session.note(f"{words.counted(hidden, 'event')} folded or left out: --all shows each")
@@ -81,7 +80,8 @@ def _who(event: event_pb2.Event) -> str:
     return event.actor.name or words.kind(event.actor, "kind")
 
 
-def _show_spending(session: Session, found: run_service_pb2.GetTimelineResponse) -> None:
+def show_spending(session: Session, found: run_service_pb2.GetTimelineResponse) -> None:
+    """Say what each attempt to start took and cost, and all of them together."""
     if found.placements:
         session.say(words.table(PLACEMENTS, [_placement(p) for p in found.placements]))
         session.say()
@@ -103,78 +103,4 @@ def _placement(spent: run_service_pb2.PlacementSpending) -> tuple[str, ...]:
         words.span_of(phases.running),
         words.dollars(spent.cost),
         words.kind(spent, "end") if spent.end else "-",
-    )
-
-
-@verb(
-    example="""
-    broker cost digits
-    broker cost --limit 100
-    """
-)
-@click.argument("run", type=RUN, required=False)
-@click.option("--limit", type=click.IntRange(1, 10_000), default=50, show_default=True)
-def cost(session: Session, run: str | None, *, limit: int) -> None:
-    """Say what RUN's time and money went to, or, without RUN, what the team's runs cost."""
-    if run is None:
-        _team_cost(session, limit)
-        return
-    name = session.run_name(run)
-    found = session.client.runs.timeline(name, limit=1)
-    whole = session.client.runs.get(name)
-    if session.is_json:
-        from broker.sdk.showing import as_json
-
-        said = as_json(found)
-        session.show_json(
-            {
-                "name": name,
-                "spending": as_json(whole.spending),
-                "placements": said["placements"],
-                "cost": said["cost"],
-            }
-        )
-        return
-    _show_spending(session, found)
-    _show_phases(session, whole)
-
-
-def _show_phases(session: Session, run: run_pb2.Run) -> None:
-    time = run.spending.gpu_time
-    session.say(f"GPU-hours paid       {_paid_hours(time):.2f}")
-    session.say(f"  of them trained    {seconds_of(time.running) / 3600:.2f}")
-    session.say(f"  stood at gates     {seconds_of(time.at_gate) / 3600:.2f}")
-    if run.spending.HasField("budget_left"):
-        session.say(f"budget left          {words.dollars(run.spending.budget_left)}")
-
-
-def _paid_hours(time: placement_pb2.PhaseDurations) -> float:
-    paid = seconds_of(time.provisioning) + seconds_of(time.at_gate) + seconds_of(time.running)
-    return paid / 3600
-
-
-def _team_cost(session: Session, limit: int) -> None:
-    found = session.client.runs.find(session.team, limit=limit)
-    team = session.client.teams.get(session.team)
-    if session.is_json:
-        from broker.sdk.showing import as_json
-
-        runs = [{"name": run.name, "spending": as_json(run.spending)} for run in found.runs]
-        session.show_json({"team": as_json(team), "runs": runs})
-        return
-    session.say(words.table(COSTS, [_run_cost(run) for run in found.runs]))
-    session.say()
-    session.say(f"team {session.team}: {words.dollars(team.standing.spent)} over all its runs")
-    if team.caps.HasField("budget"):
-        session.say(f"its budget is {words.dollars(team.caps.budget)}")
-
-
-def _run_cost(run: run_pb2.Run) -> tuple[str, ...]:
-    spending = run.spending
-    return (
-        words.id_of(run.name),
-        words.coloured(words.enum_name(run, "state")),
-        f"{_paid_hours(spending.gpu_time):.2f}",
-        words.dollars(spending.cost),
-        words.dollars(spending.budget_left) if spending.HasField("budget_left") else "-",
     )

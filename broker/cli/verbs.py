@@ -26,7 +26,7 @@ VERBS: dict[str, dict[str, tuple[str, str]]] = {
         "watch": ("watch", "follow a run until it ends"),
         "logs": ("logs", "what a rank of a run wrote"),
         "timeline": ("timeline", "what happened to a run"),
-        "cost": ("timeline", "what a run's time and money went to"),
+        "cost": ("cost", "what a run's time and money went to"),
         "compare": ("compare", "runs side by side"),
         "replicas": ("checkpoints", "how far each region is behind a run's checkpoints"),
         "checkpoints": ("checkpoints", "list, mark, pin, label and fetch checkpoints"),

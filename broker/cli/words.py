@@ -116,6 +116,13 @@ def dollars(money: Any) -> str:
     return f"${units}.{decimals}"
 
 
+def idle(spending: Any) -> str:
+    """Return as ``$12.34`` what was paid for machines with nothing on them."""
+    by_phase = spending.cost_by_phase
+    parts = (by_phase.provisioning, by_phase.at_gate)
+    return f"${sum(part.units + part.nanos / 1e9 for part in parts):.2f}"
+
+
 def where(place: Any) -> str:
     """Return a place in words: ``us-east4 (spot)``."""
     if not place.capacity_type:

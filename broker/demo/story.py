@@ -269,7 +269,7 @@ async def _sum_up(story: Story, run: run_pb2.Run) -> None:
     timeline = await story.client.runs.timeline(run.name)
     placements = sorted(timeline.placements, key=lambda p: p.create_time.ToNanoseconds())
     useful_s = timeline.time_to_useful_work.ToTimedelta().total_seconds()
-    by_phase = summary.cost_by_phase(placements)
+    by_phase = summary.cost_by_phase(timeline.spending)
     parts = "".join(f"  {phase:<19}${cost:.3f}\n" for phase, cost in by_phase.items())
     first, last = losses[min(losses)], losses[max(losses)]
     screen.still()
@@ -278,7 +278,7 @@ async def _sum_up(story: Story, run: run_pb2.Run) -> None:
     screen.show(summary.table(placements))
     screen.show(
         f"time to useful work  {useful_s:.1f} s from submit to the first step\n"
-        f"cost                 ${summary.dollars(timeline.cost):.3f}, and of that\n{parts}"
+        f"cost                 ${summary.dollars(timeline.spending.cost):.3f}, and of that\n{parts}"
         f"loss                 {first:.2f} {curve(losses, 40)} {last:.2f}"
     )
 

@@ -13,6 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from broker.v1.placement_pb2 import PhaseDurations, PlacementEnd
+from broker.v1.run_pb2 import Spending
 from broker.v1.run_service_pb2 import PlacementSpending
 
 _PHASES = (
@@ -61,15 +62,11 @@ def table(placements: Sequence[PlacementSpending]) -> Table:
     return found
 
 
-def cost_by_phase(placements: Sequence[PlacementSpending]) -> dict[str, float]:
-    """Return US dollars by phase. A placement is paid alike for each second since its machines."""
-    by_phase = dict.fromkeys((name for name, _, _ in _PHASES[1:]), 0.0)
-    for placement in placements:
-        parts = [_seconds(part) for part in _parts(placement.phases)[1:]]
-        paid_s = sum(parts)
-        for name, part_s in zip(by_phase, parts, strict=True):
-            by_phase[name] += dollars(placement.cost) * part_s / paid_s if paid_s else 0.0
-    return by_phase
+def cost_by_phase(spending: Spending) -> dict[str, float]:
+    """Return US dollars by phase, as the broker tells them; they add up to the cost."""
+    by_phase = spending.cost_by_phase
+    parts = (by_phase.provisioning, by_phase.at_gate, by_phase.running)
+    return {name: dollars(part) for (name, _, _), part in zip(_PHASES[1:], parts, strict=True)}
 
 
 def dollars(money: Money) -> float:

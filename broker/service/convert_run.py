@@ -55,7 +55,7 @@ def run_message(
         ],
         epochs=[epoch_message(run, e, axis) for e in run.epochs if is_whole or e.is_open],
         restarts=_restarts(run),
-        spending=_spending(run, now),
+        spending=spending_message(run, now),
         forked_from=run.forked_from,
         advice=advice_for(run, now),
     )
@@ -249,6 +249,7 @@ def checkpoint_message(run: Run, checkpoint: Checkpoint) -> checkpoint_pb2.Check
         bad=checkpoint.is_bad,
         pinned=checkpoint.is_pinned,
         label=checkpoint.label,
+        forks=[hold.fork for hold in checkpoint.holds],
     )
 
 
@@ -267,7 +268,8 @@ def _restarts(run: Run) -> run_pb2.Restarts:
     )
 
 
-def _spending(run: Run, now: Moment) -> run_pb2.Spending:
+def spending_message(run: Run, now: Moment) -> run_pb2.Spending:
+    """Return what the run cost so far and what it is made of, live placements included."""
     bill = billing.run_bill(run, now)
     cost = bill.cost.total
     message = run_pb2.Spending(

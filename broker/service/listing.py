@@ -16,6 +16,7 @@ from broker.service.convert_run import (
     phase_costs_message,
     phases_message,
     place_message,
+    spending_message,
 )
 from broker.service.filters import query_of
 from broker.service.pages import cursor_of, token_of
@@ -98,6 +99,7 @@ async def timeline(
         message.time_to_useful_work.CopyFrom(wire.duration(useful_s))
     if cursor is not None:
         return message
+    message.spending.CopyFrom(spending_message(run, now))
     axis = Axis(run.updated)
     for placement in run.placements.values():
         bill = billing.placement_bill(placement, now)

@@ -501,6 +501,7 @@ class GetTimelineResponse(_message.Message):
     PLACEMENTS_FIELD_NUMBER: _builtins.int
     TIME_TO_USEFUL_WORK_FIELD_NUMBER: _builtins.int
     COST_FIELD_NUMBER: _builtins.int
+    SPENDING_FIELD_NUMBER: _builtins.int
     next_page_token: _builtins.str
     """For the next page, empty when there is none."""
     @_builtins.property
@@ -519,6 +520,10 @@ class GetTimelineResponse(_message.Message):
     def cost(self) -> _money_pb2.Money:
         """US dollars of the whole run so far."""
 
+    @_builtins.property
+    def spending(self) -> _run_pb2.Spending:
+        """What the cost is made of, as of the same moment. On the first page only."""
+
     def __init__(
         self,
         *,
@@ -527,10 +532,11 @@ class GetTimelineResponse(_message.Message):
         placements: _abc.Iterable[Global___PlacementSpending] | None = ...,
         time_to_useful_work: _duration_pb2.Duration | None = ...,
         cost: _money_pb2.Money | None = ...,
+        spending: _run_pb2.Spending | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["cost", b"cost", "time_to_useful_work", b"time_to_useful_work"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["cost", b"cost", "spending", b"spending", "time_to_useful_work", b"time_to_useful_work"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["cost", b"cost", "events", b"events", "next_page_token", b"next_page_token", "placements", b"placements", "time_to_useful_work", b"time_to_useful_work"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["cost", b"cost", "events", b"events", "next_page_token", b"next_page_token", "placements", b"placements", "spending", b"spending", "time_to_useful_work", b"time_to_useful_work"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

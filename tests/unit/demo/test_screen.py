@@ -6,11 +6,13 @@ import io
 import re
 
 import pytest
+from google.type.money_pb2 import Money
 from rich.console import Console
 
 from broker.demo.screen import NOTHING_YET, Screen, Sight, curve
-from broker.demo.summary import chart, cost_by_phase
+from broker.demo.summary import chart, cost_by_phase, dollars
 from broker.v1 import placement_pb2, run_pb2
+from broker.v1.run_pb2 import Spending
 from broker.v1.run_service_pb2 import PlacementSpending
 
 LONG = "five of eight machines are here in the first region, and the rest of them are out of stock"
@@ -76,13 +78,13 @@ def test_the_chart_draws_each_placement_where_it_was_in_time() -> None:
 
 
 def test_the_cost_by_phase_adds_up() -> None:
-    first = spending("a", began_s=100, coming_s=5, gate_s=5, running_s=0)
-    second = spending("b", began_s=105, coming_s=5, gate_s=0, running_s=15)
-    assert cost_by_phase([first, second]) == {
-        "machines coming": 0.75,
-        "at the gate": 0.5,
-        "training": 0.75,
-    }
+    spent = Spending(cost=Money(units=2))
+    spent.cost_by_phase.provisioning.nanos = 750_000_000
+    spent.cost_by_phase.at_gate.nanos = 500_000_000
+    spent.cost_by_phase.running.nanos = 750_000_000
+    by_phase = cost_by_phase(spent)
+    assert by_phase == {"machines coming": 0.75, "at the gate": 0.5, "training": 0.75}
+    assert sum(by_phase.values()) == dollars(spent.cost)
 
 
 def terminal() -> tuple[Screen, io.StringIO]:
