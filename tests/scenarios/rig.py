@@ -10,10 +10,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from dataclasses import replace
 from decimal import Decimal
 
-from broker.history.commands import Command, RunCommand, SetPolicy, SubmitRun
+from broker.history.commands import Command, MarkCheckpoint, RunCommand, SetPolicy, SubmitRun
 from broker.history.events import Event
+from broker.history.lineage import nameable
 from broker.model.actor import Actor, ActorKind
 from broker.model.intent import (
     CapacityType,
@@ -62,9 +64,17 @@ class Rig:
     # ---- Runs -----------------------------------------------------------------------------------
 
     async def submit(
-        self, program: Program = PROGRAM, *, ranks: int = 2, terms: Terms | None = None
+        self,
+        program: Program = PROGRAM,
+        *,
+        ranks: int = 2,
+        terms: Terms | None = None,
+        parent: str = "",
     ) -> str:
-        """Submit a gang of so many ranks, one GPU each; return the run's name."""
+        """Submit a gang of so many ranks, one GPU each; return the run's name.
+
+        ``parent`` is the run that it is forked from, at the checkpoint that comes first to mind.
+        """
         self._serial += 1
         name = f"teams/vision/runs/run-{self._serial}"
         workload = Workload(
@@ -84,7 +94,15 @@ class Rig:
             intent=intent,
             request_id=f"request-{self._serial}",
             body_digest=f"{self._serial:064x}",
+            forked_from=parent,
         )
+        if parent:
+            uid = self.run(parent).uid
+            seed = nameable(self.run(parent))[0]
+            pin = MarkCheckpoint(step=seed.ref.step, is_pinned=True)
+            await self.tell(parent, pin)
+            seed = replace(seed, ref=replace(seed.ref, run_uid=uid))
+            command = replace(command, fork_checkpoint=seed)
         await ask(self.stage, lambda log: log.submit(command, USER))
         self.stage.witness.acked(command.request_id, name)
         return name

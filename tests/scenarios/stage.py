@@ -10,7 +10,6 @@ from dataclasses import replace
 from decimal import Decimal
 from itertools import count
 
-from broker.model.billing import gate_gpus, live_cost, running_gpus
 from broker.history.commands import AcceptRun as Accept
 from broker.history.commands import (
     EndPlacement,
@@ -33,6 +32,7 @@ from broker.history.invariants import violations
 from broker.history.lineage import resumable
 from broker.history.refusals import Refused
 from broker.model.actor import Actor, ActorKind
+from broker.model.billing import gate_gpus, live_cost, running_gpus
 from broker.model.capacity import FlavorFacts, Signal, SignalKind
 from broker.model.checkpoint import CheckpointRef
 from broker.model.intent import AfterMaxWait, CapacityType, Intent, Limits, Terms, Workload

@@ -122,11 +122,13 @@ def law_4_a_start_rests_on_what_was_sealed(
         yield f"it resumes from {path}, which names no checkpoint"
         return
     epoch, step = found
-    # A fork's seed lies with its parent, and its parent's log sealed it.
+    # A fork's seed lies with its parent. One that was complete while its parent trained is in the
+    # parent's seal, whenever that comes.
     owner = path.split("/")[1]
     seal = record.runs[owner].seals.get(epoch.name)
     counted = [] if seal is None else [ref for ref in seal.checkpoints if ref.step == step]
-    if not counted:
+    is_forked_early = owner != gang.run_key and seal is None
+    if not counted and not is_forked_early:
         yield f"it resumes from step {step} of {epoch.name}, which no seal counts"
     save = (owner, epoch.name, step)
     if seal is not None and record.saved_s.get(save, 0.0) > seal.at_s:
