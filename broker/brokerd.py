@@ -10,7 +10,14 @@ from importlib.util import find_spec
 
 USAGE = 2
 # What the extra `daemon` brings; a test holds it against pyproject.toml.
-NEEDED = ("grpc_health", "grpc_reflection", "msgspec", "prometheus_client", "sqlite_utils")
+NEEDED = (
+    "grpc_health",
+    "grpc_reflection",
+    "msgspec",
+    "prometheus_client",
+    "sqlite_utils",
+    "uvloop",
+)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -62,11 +62,11 @@ def _expected(error: BaseException) -> BaseException | None:
 
 def _serve(parsed: argparse.Namespace) -> int:
     options = _options(parsed)
-    from broker.runtime import logs
+    from broker.runtime import event_loop, logs
     from broker.serving import serve
 
     logs.set_up(options.config.log.level, options.config.log.format)
-    asyncio.run(serve(options))
+    event_loop.run(serve(options))
     return 0
 
 

@@ -1,8 +1,8 @@
 """Durable SubmitRun per second, over a bare grpc.aio echo of the same message.
 
-Three servers, each a process of its own: the echo; the broker's edge, decisions and log, with its
-agents at rest; and brokerd whole, whose agents begin to work on every run that was submitted.
-Read ``measure`` first.
+Three servers, each a process of its own: the echo, with nothing but grpc.aio and asyncio as they
+come; the broker's edge, decisions and log, with its agents at rest; and brokerd whole, whose agents
+begin to work on every run that was submitted. Read ``measure`` first.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ import grpc.aio
 
 from broker.assembly import assemble, begin_life, open_fleet
 from broker.config import Config
+from broker.runtime import event_loop
 from broker.runtime.clock import MachineReadings, SystemClock
 from broker.sdk.intent import parse_intent
 from broker.service.server import build_server
@@ -188,10 +190,17 @@ def _say_ready() -> None:
     sys.stdout.flush()
 
 
-async def _serve(side: str, address: str, folder: Path) -> None:
+def _serve(side: str, address: str, folder: Path) -> None:
+    if side == "echo":
+        asyncio.run(_until_closed(partial(_echo, address)))
+    else:
+        event_loop.run(_until_closed(partial(_edge, address, folder)))
+
+
+async def _until_closed(serve: Callable[[asyncio.Event], Awaitable[None]]) -> None:
     ended = asyncio.Event()
     asyncio.get_running_loop().add_reader(sys.stdin.fileno(), ended.set)
-    await (_echo(address, ended) if side == "echo" else _edge(address, folder, ended))
+    await serve(ended)
 
 
 if __name__ == "__main__":
@@ -200,4 +209,4 @@ if __name__ == "__main__":
     parser.add_argument("address")
     parser.add_argument("folder", type=Path)
     found = parser.parse_args()
-    asyncio.run(_serve(found.side, found.address, found.folder))
+    _serve(found.side, found.address, found.folder)
