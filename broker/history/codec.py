@@ -6,6 +6,7 @@ of the broker reads what a newer one wrote. The golden files in ``tests/golden/e
 """
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any, Final, get_args
 
 import msgspec
@@ -74,6 +75,11 @@ def encode_run(run: Run) -> bytes:
 def decode_run(data: bytes) -> Run:
     """Return the run of a snapshot; raise UndecodableError when the bytes are not understood."""
     try:
-        return _RUN.decode(data)
+        run = _RUN.decode(data)
     except msgspec.MsgspecError as error:
         raise UndecodableError(f"Run: {error}") from error
+    if len(run.placements) < 2:
+        return run
+    # Equal runs are equal bytes, so names are sorted there; a run has them as they were added.
+    legs = sorted(run.placements.values(), key=lambda leg: (leg.added_s, leg.id))
+    return replace(run, placements={leg.id: leg for leg in legs})

@@ -167,14 +167,31 @@ def say_leg(view: View, run: Run, legs: list[Placement], now: Moment) -> SayWait
     leg = max(legs, key=lambda some: (some.stuck is None, _STAGES.index(some.state.value)))
     others = len(legs) - 1
     more = f", and {others} more leg{'s' if others > 1 else ''} elsewhere" if others else ""
-    message = (leg.why.message or _fallback(leg)) + more
-    if leg.stuck is None:
+    reason, message = leg.why.reason, (leg.why.message or _fallback(leg)) + more
+    unheard = _unheard(view, leg, now)
+    if unheard is not None:
+        reason, message = unheard[0], unheard[1] + more
+        action, at_s = "every other place is looked at again", now.elapsed_s + LOOK_S
+    elif leg.stuck is None:
         row = row_for(leg.why.reason)
         action, at_s = row.next_action, stuck_at_s(view, leg)
     else:
         action, at_s = "every other place is looked at again", now.elapsed_s + LOOK_S
     action, at_s = next_step(run, RESERVE_UNKNOWN_S, now, action, max(1.0, at_s - now.elapsed_s))
-    return SayWait(reason=leg.why.reason, message=message, next_action=action, next_at_s=at_s)
+    return SayWait(reason=reason, message=message, next_action=action, next_at_s=at_s)
+
+
+def _unheard(view: View, leg: Placement, now: Moment) -> tuple[Reason, str] | None:
+    """Say that nobody hears of a leg, for what it was last heard to wait for may be long over."""
+    facts = view.clusters.get(leg.site.key.cluster)
+    if facts is None or facts.is_reachable or facts.silent_since_elapsed_s is None:
+        return None
+    if not facts.is_configured:
+        return Reason.CLUSTER_UNREACHABLE, f"{facts.cluster} is not among the configured clusters"
+    silent_s = now.since(facts.silent_since_elapsed_s)
+    if silent_s < view.region(leg.site.region).policy.patience.cluster_silent_s:
+        return None
+    return Reason.CLUSTER_SILENT, f"{facts.cluster} has not answered for {duration(silent_s)}"
 
 
 def next_step(

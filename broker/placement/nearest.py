@@ -62,15 +62,13 @@ def never_fits(view: View, intent: Intent, terms: Terms) -> NeverFits | None:
     little while something fits: the first place that could take it ends the search.
     """
     workload = intent.workload
-    if not is_whole(view):
-        return None
     for option in workload.hardware:
         for key in view.keys_of.get(option.accelerator, ()):
             flavor = view.flavors[key]
             policy = view.region(flavor.region).policy
             if misfit(workload, terms, option, flavor, policy) is None:
                 return None
-    return describe(view, workload, terms)
+    return describe(view, workload, terms) if is_whole(view) else None
 
 
 def is_whole(view: View) -> bool:

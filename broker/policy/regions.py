@@ -13,7 +13,7 @@ from broker.history.commands import (
 )
 from broker.model.moment import Moment
 from broker.model.reasons import Reason
-from broker.model.run import Epoch, Run
+from broker.model.run import Epoch, Placement, Run
 from broker.placement.standing import RegionStanding
 from broker.placement.view import View
 from broker.placement.words import duration
@@ -25,7 +25,7 @@ def judge_regions(view: View, run: Run, now: Moment) -> tuple[RunCommand, ...]:
     """Return what the regions' standing and silence ask of a run."""
     told: list[RunCommand] = []
     for leg in run.waiting_placements:
-        closed = _closed(view.region(leg.site.region))
+        closed = _closed(view.region(leg.site.region)) or _abandoned(view, leg)
         if closed is not None:
             told.append(WithdrawPlacement(placement=leg.id, reason=closed[0], message=closed[1]))
     epoch = run.open_epoch
@@ -80,6 +80,15 @@ def _closed(standing: RegionStanding) -> tuple[Reason, str] | None:
     if not standing.policy.is_allowed:
         return Reason.POLICY_DISALLOWS, f"ops no longer allow {standing.region}"
     return None
+
+
+def _abandoned(view: View, leg: Placement) -> tuple[Reason, str] | None:
+    """Say that nobody looks where a leg waits; it goes when its cluster is configured again."""
+    facts = view.clusters.get(leg.site.key.cluster)
+    if facts is None or facts.is_configured:
+        return None
+    where = f"{facts.cluster} was taken out of the configuration"
+    return Reason.CLUSTER_UNREACHABLE, f"{where}, so nobody looks after the leg there"
 
 
 def _drained(view: View, epoch: Epoch) -> tuple[RunCommand, ...]:

@@ -20,6 +20,7 @@ from broker.history.events import Event
 from broker.history.refusals import Code, Refused
 from broker.history.regional import RegionState, decide_region
 from broker.model.reasons import Reason
+from broker.model.run import Purpose
 from tests.builders import Story
 from tests.unit.history.samples import GOLDEN, SAMPLES
 
@@ -105,6 +106,14 @@ def test_a_run_survives_its_snapshot() -> None:
     story = Story().accepted().training("alpha").trained(7).saved(100, "beta").wait(60).preempted()
     story.placed("beta").prepared("beta").at_gate("beta").granted("beta").stopped()
     assert decode_run(encode_run(story.run)) == story.run
+
+
+def test_a_run_reads_back_with_its_placements_as_they_were_added() -> None:
+    # Equality of mappings is blind to their order, and the last try is told by it.
+    story = Story().accepted().placed("gamma").wait(5.0)
+    story.placed("alpha", Purpose.HEDGE).wait(5.0).placed("beta", Purpose.HEDGE)
+    assert list(decode_run(encode_run(story.run)).placements) == list(story.run.placements)
+    assert list(story.run.placements) != sorted(story.run.placements)
 
 
 def test_a_damaged_snapshot_is_an_error_of_its_own() -> None:

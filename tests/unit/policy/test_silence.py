@@ -3,7 +3,7 @@
 from dataclasses import replace
 from typing import Any
 
-from broker.history.commands import CloseEpoch, ReplaceEpoch, StopEpoch, WarnRun
+from broker.history.commands import CloseEpoch, ReplaceEpoch, StopEpoch, WarnRun, WithdrawPlacement
 from broker.history.events import Warned
 from broker.loops.sight import not_configured
 from broker.model.reasons import Reason
@@ -140,3 +140,14 @@ def test_a_start_reads_the_time_that_the_policy_gives_its_ranks() -> None:
     scene.obeys()
     assert scene.run.why.reason is Reason.STARTING
     assert scene.run.why.next_at_s == scene.story.now.elapsed_s + 90.0
+
+
+def test_a_leg_where_nobody_looks_any_more_is_given_up_at_once() -> None:
+    scene = Scene()
+    scene.story.placed().prepared()
+    scene.view.apply_cluster(not_configured("alpha", "alpha", scene.story.now))
+    (order,) = (one for one in scene.obeys() if isinstance(one, WithdrawPlacement))
+    assert order.reason is Reason.CLUSTER_UNREACHABLE
+    assert "alpha was taken out of the configuration" in order.message
+    assert scene.run.live_placements
+    assert not scene.run.waiting_placements
