@@ -22,6 +22,7 @@ from broker.loops.off_loop import in_thread
 from broker.loops.outposts import Outpost
 from broker.loops.running import Keeper, Pace, keep_all, keep_going
 from broker.model.actor import Actor, ActorKind
+from broker.options import StartError
 from broker.runtime.clock import SystemClock
 from broker.runtime.entropy import Ids
 from broker.runtime.metrics import Metrics
@@ -61,8 +62,8 @@ class Fleet:
         """The regions, sorted."""
         return tuple(sorted({world.region for world in self.worlds.values()}))
 
-    def connect(self, incarnation: int) -> dict[Path, LocalCluster]:
-        """Return the port to each cluster, for one life of the broker."""
+    def connect(self) -> dict[Path, LocalCluster]:
+        """Return the port to each cluster."""
         return {
             directory: LocalCluster(
                 cluster=world.cluster,
@@ -102,9 +103,38 @@ def open_fleet(config: Config, data: Path) -> Fleet:
     """Return the clusters that are configured, or the embedded default. Raises ConfigError."""
     if not config.clusters:
         return Fleet(worlds=default_worlds(data))
-    return Fleet(
-        worlds={Path(one.directory): worlds.load(Path(one.world)) for one in config.clusters}
-    )
+    loaded = {Path(one.directory): worlds.load(Path(one.world)) for one in config.clusters}
+    _check_apart(loaded)
+    return Fleet(worlds=loaded)
+
+
+def _check_apart(loaded: Mapping[Path, WorldConfig]) -> None:
+    """Refuse two clusters of one name, a region with two stores, and a store of two regions.
+
+    A directory is told by where it leads: two links to one are one.
+    """
+    clusters: dict[str, Path] = {}
+    directories: dict[Path, Path] = {}
+    stores: dict[str, Path] = {}
+    regions: dict[Path, str] = {}
+    for directory, world in loaded.items():
+        store = Path(world.store).resolve()
+        twin = directories.setdefault(directory.resolve(), directory)
+        if twin != directory:
+            raise StartError(f"clusters {directory} and {twin} are one directory")
+        twin = clusters.setdefault(world.cluster, directory)
+        if twin != directory:
+            raise StartError(f"cluster {world.cluster} is named twice: by {twin} and {directory}")
+        if stores.setdefault(world.region, store) != store:
+            raise StartError(
+                f"region {world.region} has two stores, {stores[world.region]} and {store}: all"
+                " clusters of a region share one"
+            )
+        if regions.setdefault(store, world.region) != world.region:
+            raise StartError(
+                f"regions {regions[store]} and {world.region} have one store, {store}: each needs"
+                " its own"
+            )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,7 +167,7 @@ class Broker:
 
 
 async def begin_life(ledger: Ledger) -> int:
-    """Return the log's incarnation; a new log begins its first."""
+    """Return the log's incarnation; a new log begins its first, with a key of its own."""
     if ledger.broker().incarnation == 0:
         key = Ids().text(KEY_LENGTH)
         command = BeginIncarnation(incarnation=1, is_restored=False, key=key)

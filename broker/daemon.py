@@ -131,7 +131,7 @@ def _stop_embedded(parsed: argparse.Namespace) -> int:
     from regions.local.spawn import stop_all
 
     fleet = open_fleet(_config(parsed), _data(parsed))
-    asyncio.run(stop_all(fleet.connect(incarnation=0)))
+    asyncio.run(stop_all(fleet.connect()))
     sys.stdout.write("the embedded clusters and their gangs are ended\n")
     return 0
 

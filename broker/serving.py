@@ -32,7 +32,8 @@ async def serve(options: Options) -> None:
     fleet = open_fleet(options.config, options.data)
     ledger = open_early(log, clock, regions=fleet.regions)
     try:
-        clusters = fleet.connect(await begin_life(ledger))
+        await begin_life(ledger)
+        clusters = fleet.connect()
         await fleet.start(clusters, options.lifeline)
         metrics = Metrics()
         async with contextlib.AsyncExitStack() as stack:

@@ -166,7 +166,8 @@ async def _edge(address: str, folder: Path, ended: asyncio.Event) -> None:
     config, clock = Config(), SystemClock(None, MachineReadings())
     fleet = open_fleet(config, folder)
     ledger = open_ledger(folder / LOG_NAME, clock, regions=fleet.regions, is_threaded=True)
-    clusters = fleet.connect(await begin_life(ledger))
+    await begin_life(ledger)
+    clusters = fleet.connect()
     async with contextlib.AsyncExitStack() as stack:
         broker = await assemble(
             stack,

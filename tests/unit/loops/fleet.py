@@ -78,8 +78,8 @@ class Stage:
     root: Path
     worlds: dict[str, WorldConfig]
 
-    def connect(self, incarnation: int) -> dict[str, LocalCluster]:
-        """Return the port to each cluster, as one life of a broker holds it."""
+    def connect(self) -> dict[str, LocalCluster]:
+        """Return the port to each cluster."""
         return {
             world.cluster: LocalCluster(
                 cluster=world.cluster,
@@ -206,7 +206,7 @@ async def make_stage(*regions: str) -> AsyncIterator[Stage]:
         for index, region in enumerate(regions)
     }
     stage = Stage(root, worlds)
-    clusters = stage.connect(incarnation=1)
+    clusters = stage.connect()
     processes = []
     try:
         for region, world in stage.worlds.items():
@@ -237,7 +237,7 @@ async def brokered(stage: Stage, data: Path) -> AsyncIterator[Fleet]:
     ledger = open_ledger(data / LOG_NAME, clock, regions=stage.worlds, is_threaded=True)
     if ledger.broker().incarnation == 0:
         await begin(ledger, stage)
-    clusters = stage.connect(ledger.broker().incarnation)
+    clusters = stage.connect()
     bundles = BundleFolder(data / "uploads" / "bundles")
     bundles.prepare()
     ids = Ids()
