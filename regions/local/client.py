@@ -26,6 +26,9 @@ from regions.local.orders import Orders
 from regions.local.state import MAX_SIGNALS, Signal
 from regions.local.store_eye import Look, StoreEye
 
+MAX_GONE = 50_000
+"""Members that are remembered to be gone: many times those of all placements that a cluster keeps,
+so that what is forgotten is of starts that were closed long ago."""
 TOUCHED_S = 60.0
 """How long a run is looked at after something was written for it, whatever the cluster says."""
 
@@ -255,7 +258,7 @@ class _Known:
         self.queues: tuple[wire.QueueView, ...] = ()
         self.signals: tuple[Signal, ...] = ()
         self.blind: tuple[str, ...] = ()
-        self.gone: set[str] = set()
+        self.gone: dict[str, None] = {}
 
     def take_in(self, told: wire.Observed) -> None:
         """Join an answer with what is known; an older one than that changes nothing."""
@@ -272,9 +275,10 @@ class _Known:
         self.signals = (*self.signals, *new)[-MAX_SIGNALS:]
         self.signal_serial = max((signal.serial for signal in self.signals), default=0)
         # Once gone, for ever gone: a member's name is not used again.
-        self.gone |= {
-            member.member for job in told.jobs for member in job.members if not member.is_alive
-        }
+        for job in told.jobs:
+            self.gone |= {one.member: None for one in job.members if not one.is_alive}
+        while len(self.gone) > MAX_GONE:
+            del self.gone[next(iter(self.gone))]
 
     def open_runs(self) -> Iterable[str]:
         """The runs, by their keys, that have a placement here which is not over."""

@@ -97,7 +97,8 @@ class WorldConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     """One embedded cluster.
 
     ``store`` is the directory of the region's store. A rank's output keeps its first
-    ``log_head_bytes`` and its last ``log_tail_bytes``. ``keep_ended`` over placements stay visible.
+    ``log_head_bytes`` and its last ``log_tail_bytes``. ``keep_ended`` over placements stay visible;
+    of their logs the newest ``keep_logs_bytes`` are kept, for ``keep_logs_s``.
     Gangs meet on a port of ``master_ports``.
     """
 
@@ -112,6 +113,8 @@ class WorldConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     log_head_bytes: Annotated[int, Meta(ge=4096, le=1 << 30)] = 1 << 20
     log_tail_bytes: Annotated[int, Meta(ge=4096, le=1 << 34)] = 16 << 20
     keep_ended: Annotated[int, Meta(ge=1, le=2000)] = 200
+    keep_logs_bytes: Annotated[int, Meta(ge=4096, le=1 << 40)] = 256 << 20
+    keep_logs_s: Seconds = 7 * 86_400.0
     master_ports: tuple[int, int] = (20_000, 29_999)
 
     def __post_init__(self) -> None:

@@ -14,9 +14,10 @@ from regions.cluster import Cause, Outcome
 from regions.launcher import codec, layout
 from regions.launcher.exits import exit_status
 from regions.launcher.rules import Cause as EndCause
-from regions.local import clock, faults, gangs, member, output, processes, recovery, views, wire
+from regions.local import clock, faults, member, output, processes, recovery, views, wire
 from regions.local.config import WorldConfig
 from regions.local.disk import Disk
+from regions.local.letting_go import EndedLogs, to_let_go
 from regions.local.state import Job, Member, State
 from regions.local.world import World
 
@@ -52,6 +53,7 @@ class Daemon:
         self._swept: dict[str, int | None] = {}
         self._exited: set[str] = set()
         self._trim_at_s = 0.0
+        self._is_trim_owed = False  # something printed since the logs were looked through
         self._is_ending = False
         self._strangers: tuple[str, ...] = ()
         self._troubles: dict[str, str] = {}
@@ -142,9 +144,14 @@ class Daemon:
                     offset=chunk.offset,
                     data=chunk.data,
                     is_last=is_last,
-                    is_known=job is not None,
+                    is_known=job is not None and not self._is_let_go(job),
                 )
             await clock.pause(0.2)
+
+    def _is_let_go(self, job: Job) -> bool:
+        """Whether it printed once, and its logs are no longer kept."""
+        has_run = job.ended_s is not None and job.generation > 0
+        return has_run and not self._disk.log_files(job.uid)
 
     async def terminate(self) -> None:
         """Kill every gang, and remove all that this cluster has on disk."""
@@ -268,15 +275,33 @@ class Daemon:
         if now_s < self._trim_at_s:
             return
         self._trim_at_s = now_s + TRIM_EVERY_S
+        self._is_trim_owed = any(one.pid for job in live for one in job.alive)
+        self._tidy_logs(now_s)
+
+    def _tidy_logs(self, now_s: float) -> None:
+        """Hold each log to its limits, and those of ended placements to theirs together."""
+        config = self.config
         for uid in self._disk.logged():
             if uid not in self.world.state.jobs:
                 self._disk.drop_logs(uid)
-        for job in live:
-            for one in gangs.present(job):
-                path = self._disk.log(job.uid, one.rank)
-                limits = (self.config.log_head_bytes, self.config.log_tail_bytes)
-                if not output.trim(path, *limits):
+        for uid in self._disk.logged():
+            # What ended is trimmed too: a rank can print more in its last seconds than is kept.
+            for path in self._disk.log_files(uid):
+                if not output.trim(path, config.log_head_bytes, config.log_tail_bytes):
                     self._troubles[LOG_TROUBLE] = LOG_TROUBLE
+        ended = [
+            EndedLogs(
+                uid=job.uid,
+                ended_s=job.ended_s,
+                size_bytes=sum(map(output.size_bytes, self._disk.log_files(job.uid))),
+            )
+            for job in self.world.state.jobs.values()
+            if job.ended_s is not None
+        ]
+        for uid in to_let_go(
+            ended, now_s, keep_bytes=config.keep_logs_bytes, keep_s=config.keep_logs_s
+        ):
+            self._disk.drop_logs(uid)
 
     def _inject_socket(self, fault: faults.SocketFault) -> None:
         match fault:
@@ -293,7 +318,8 @@ class Daemon:
             times.append(now_s + SWEEP_AGAIN_S)
         if STATE_TROUBLE in self._troubles:
             times.append(now_s + SAVE_AGAIN_S)
-        if any(one.pid for _, one in self.world.members()):
+        self._is_trim_owed |= any(one.pid for _, one in self.world.members())
+        if self._is_trim_owed:
             times.append(self._trim_at_s)
         due_s = min(times, default=None)
         await _within(self._news, None if due_s is None else max(SHORTEST_WAIT_S, due_s - now_s))

@@ -117,6 +117,10 @@ class Disk:
         """The objects that have logs."""
         return sorted(entry.name for entry in self._logs.iterdir())
 
+    def log_files(self, uid: str) -> tuple[Path, ...]:
+        """The logs of an object, none once they were let go."""
+        return tuple(sorted((self._logs / uid).glob("rank-*.log")))
+
     def drop_member(self, member: str) -> None:
         """Remove a member's private folder."""
         shutil.rmtree(self._members / member, ignore_errors=True)

@@ -5,11 +5,13 @@ import threading
 from pathlib import Path
 from typing import BinaryIO
 
+import pytest
+
 from regions.cluster import Cause, EpochKey, OwnerState, Stage, StoreClaims
 from regions.gatehouse import claim_identity, revoke, write_grant
 from regions.launcher import codec, layout
 from regions.launcher.store import DirectoryStore
-from regions.local import wire
+from regions.local import client, wire
 from regions.local.client import _Known, _SlowEye
 from regions.local.state import Signal
 from regions.local.store_eye import CLAIMS_S, RESYNC_S, StoreEye
@@ -98,7 +100,16 @@ def test_who_was_seen_gone_stays_gone_when_its_placement_is_forgotten() -> None:
     known.take_in(make_told(1, make_job("p1", members=(member,)), is_full=True))
     known.take_in(make_told(1, instance="b", is_full=True))
     assert known.jobs == {}
-    assert known.gone == {"m1"}
+    assert list(known.gone) == ["m1"]
+
+
+def test_of_those_that_are_gone_the_oldest_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(client, "MAX_GONE", 3)
+    known = _Known()
+    for i in range(5):
+        gone = wire.MemberView(rank=0, member=f"m{i}", is_alive=False, exit_code=0, signal=None)
+        known.take_in(make_told(i, make_job(f"p{i}", members=(gone,)), is_full=i == 0))
+    assert list(known.gone) == ["m2", "m3", "m4"]
 
 
 class HangingStore(DirectoryStore):
