@@ -16,6 +16,7 @@ from contextlib import AsyncExitStack
 from decimal import Decimal
 from pathlib import Path
 
+from broker.assembly import RUNS_AT_ONCE
 from broker.history.commands import AcceptRun, BeginIncarnation, SubmitRun
 from broker.loops.content import Content
 from broker.loops.engine import Parts, make_agents
@@ -189,6 +190,7 @@ class _Opened:
                 controls={},
                 retention_s=90 * 86_400.0,
                 off_loop=in_thread,
+                runs_at_once=RUNS_AT_ONCE,
             )
         )
         yard = Yard(ledger, agents.placer, agents.sight, clock)
