@@ -18,7 +18,11 @@ from broker.history.events import (
 )
 from broker.loops.desk import Clock, Counts
 from broker.loops.sight import Sight
+from broker.model.bill import PhaseCost
+from broker.model.billing import gpus_here, run_bill
+from broker.model.moment import Moment
 from broker.model.run import Placement, Run
+from broker.model.states import PlacementState
 from broker.runtime.metrics import Metrics
 
 
@@ -93,7 +97,19 @@ class Meter:
         for label, count in by_label.items():
             metrics.runs.labels(*label).set(count)
         self._labels |= by_label.keys()
+        self._tell_money(now)
         self._tell_counts()
+
+    def _tell_money(self, now: Moment) -> None:
+        runs = self._log.live_runs().values()
+        cost = sum((run_bill(run, now).cost for run in runs), PhaseCost())
+        gpus = {"training": 0, "idle": 0}
+        for placement in (p for run in runs for p in run.live_placements):
+            is_running = placement.state is PlacementState.RUNNING
+            gpus["training" if is_running else "idle"] += gpus_here(placement)
+        for doing, dollars in (("training", cost.running), ("idle", cost.idle)):
+            self._metrics.live_cost.labels(doing).set(float(dollars))
+            self._metrics.paid_gpus.labels(doing).set(gpus[doing])
 
     def _tell_counts(self) -> None:
         counts = self._agents.counts

@@ -44,6 +44,18 @@ class Metrics:
         self.runs = Gauge(
             "broker_runs", "Live runs, by state and reason", ["state", "reason"], registry=registry
         )
+        self.live_cost = Gauge(
+            "broker_live_runs_cost_dollars",
+            "What the live runs have cost so far, by whether their gang had started or stood idle",
+            ["doing"],
+            registry=registry,
+        )
+        self.paid_gpus = Gauge(
+            "broker_paid_gpus",
+            "GPUs that are paid for now, by whether their gang has started or stands idle",
+            ["doing"],
+            registry=registry,
+        )
         self.grants = Counter("broker_grants", "Epochs opened", registry=registry)
         self.withdrawals = Counter(
             "broker_withdrawals", "Placements taken out, by reason", ["reason"], registry=registry
