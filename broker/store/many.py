@@ -1,16 +1,20 @@
 """Many rows in few statements.
 
 The rule: each statement lets other threads run, and then waits for them; so a batch is written and
-looked up in as few as there can be. Numbers of rows are powers of two, so that the connection's
+looked up in as few as there can be. Numbers of rows are those of a ladder, so that the connection's
 cache of prepared statements serves. Read ``insert_many`` first.
 """
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 import sqlite_utils
 
-ROWS_MAX = 128  # of one statement: below SQLite's limit of 32,766 values for tables of 255 columns
+# Rows of one statement: any number up to the last rung takes four statements or fewer. The last is
+# below SQLite's limit of 32,766 values for tables of 255 columns.
+RUNGS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128)
+ROWS_MAX = RUNGS[-1]
 
 
 def insert_many(
@@ -19,7 +23,7 @@ def insert_many(
     """Insert rows: ``head`` ends before ``values``, ``tail`` is a conflict clause."""
     start = 0
     while start < len(rows):
-        count = _power_of_two_within(len(rows) - start)
+        count = _rung_within(len(rows) - start)
         part = rows[start : start + count]
         database.conn.execute(
             f"{head} values {_places(count, len(part[0]))} {tail}",
@@ -34,7 +38,7 @@ def select_many(
     """Yield the rows of a query with the keys' places between its two parts."""
     for start in range(0, len(keys), ROWS_MAX):
         part = list(keys[start : start + ROWS_MAX])
-        count = _power_of_two_above(len(part))
+        count = _rung_above(len(part))
         part += [part[-1]] * (count - len(part))  # asking twice for one key changes nothing
         places = _places(count, len(part[0]))
         values = [value for key in part for value in key]
@@ -46,9 +50,9 @@ def _places(rows: int, columns: int) -> str:
     return ", ".join([row] * rows)
 
 
-def _power_of_two_within(count: int) -> int:
-    return min(ROWS_MAX, 1 << (count.bit_length() - 1))
+def _rung_within(count: int) -> int:
+    return RUNGS[bisect_right(RUNGS, count) - 1]
 
 
-def _power_of_two_above(count: int) -> int:
-    return 1 << (count - 1).bit_length()
+def _rung_above(count: int) -> int:
+    return RUNGS[bisect_left(RUNGS, count)]
