@@ -68,9 +68,9 @@ class TeamCaps(_message.Message):
     running_gpus: _builtins.int
     """Accelerators that train."""
     gate_gpus: _builtins.int
-    """Accelerators that its gangs hold at gates."""
+    """Accelerators that its legs hold at gates or may come to hold: kept before machines are bought."""
     gate_gpu_minutes_per_day: _builtins.float
-    """Minutes of accelerators at gates, in one day."""
+    """Minutes of accelerators that are there without a grant, in one day (UTC)."""
     @_builtins.property
     def budget(self) -> _money_pb2.Money:
         """US dollars over all its runs."""
@@ -115,12 +115,12 @@ class TeamStanding(_message.Message):
     running_gpus: _builtins.int
     """Accelerators that train."""
     gate_gpus: _builtins.int
-    """Accelerators at gates."""
+    """Accelerators at gates, or that its legs may come to hold there."""
     gate_gpu_minutes_today: _builtins.float
-    """Minutes of accelerators at gates, today."""
+    """Minutes of accelerators that were there without a grant, today (UTC)."""
     @_builtins.property
     def spent(self) -> _money_pb2.Money:
-        """US dollars over all its runs."""
+        """US dollars over all its runs, live ones included."""
 
     def __init__(
         self,

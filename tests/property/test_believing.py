@@ -109,6 +109,7 @@ def placements(story: Story) -> st.SearchStrategy[PlacementSeen]:
         is_granted=st.booleans(),
         labels=st.dictionaries(texts, texts, max_size=2),
         eta_s=seconds,
+        history=st.lists(st.tuples(st.floats(), st.integers()), max_size=3).map(tuple),
     )
 
 

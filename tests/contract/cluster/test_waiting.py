@@ -2,7 +2,7 @@
 
 import pytest
 
-from regions.cluster import Cause, FlavorSeen, Stage
+from regions.cluster import Cause, FlavorSeen, PlacementSeen, Stage
 from tests.contract.cluster.conftest import Set
 from tests.contract.cluster.world import Shape, make_grant, make_queue, make_withdraw, script
 
@@ -138,6 +138,13 @@ async def test_quota_is_not_machines(set_stage: Set) -> None:
     await stage.placed("p1", lambda one: one.stage is Stage.STANDING)
 
 
+def is_told_honestly(seen: PlacementSeen) -> bool:
+    """Whether how its nodes came and went, if that is told at all, leads to what is here now."""
+    ages = [age_s for age_s, _ in seen.history]
+    is_now_so = not seen.history or seen.history[-1][1] == seen.nodes_here
+    return is_now_so and ages == sorted(ages, reverse=True) and all(age_s >= 0 for age_s in ages)
+
+
 async def test_a_gang_that_comes_in_part_stands_in_part_and_is_not_whole(set_stage: Set) -> None:
     stage = await set_stage(Shape())
     await stage.world.partial(2)
@@ -148,10 +155,13 @@ async def test_a_gang_that_comes_in_part_stands_in_part_and_is_not_whole(set_sta
     )
     assert (found.stage, found.nodes_here, found.nodes_wanted) == (Stage.PROVISIONING, 2, 3)
     assert not found.is_whole_at_gate
+    assert is_told_honestly(found)
     assert stage.lines() == []
     assert [one.kind for one in (await stage.see()).signals if one.kind == "PARTIAL"] == ["PARTIAL"]
     await stage.world.restore()
-    assert (await stage.ended("p1")).cause is Cause.NONE
+    ended = await stage.ended("p1")
+    assert (ended.cause, ended.nodes_here) == (Cause.NONE, 0)
+    assert is_told_honestly(ended)
     assert len(stage.lines()) == 3
 
 
