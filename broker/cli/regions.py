@@ -48,7 +48,7 @@ def _region(region: region_pb2.Region, now_s: float) -> tuple[str, ...]:
 
 
 def _troubles(region: region_pb2.Region, now_s: float) -> list[str]:
-    found = [region.message] if region.message else []
+    found = [said for said in (region.message, region.store_message) if said]
     for cluster in region.clusters:
         if cluster.not_configured:
             found.append(f"{cluster.cluster} is not configured any more, and runs are left there")
@@ -59,9 +59,10 @@ def _troubles(region: region_pb2.Region, now_s: float) -> list[str]:
                 else ""
             )
             found.append(f"{cluster.cluster} does not answer{since}")
-        elif not cluster.store_reachable:
+        elif not cluster.store_reachable and not region.store_message:
             found.append(f"the store of {cluster.cluster} does not answer")
-        found.extend(f"{cluster.cluster}: {said}" for said in cluster.blind)
+        blind = (said for said in cluster.blind if said != region.store_message)
+        found.extend(f"{cluster.cluster}: {said}" for said in blind)
     return found
 
 
