@@ -17,7 +17,7 @@ from broker.placement.backoff import ready_at_s
 from broker.placement.choices import SayWait
 from broker.placement.choose import choose
 from broker.placement.compare import Compared, compared
-from broker.placement.fit import NEVER
+from broker.placement.fit import NEVER, words_of
 from broker.placement.group import Assessment
 from broker.placement.hedge import waiting_legs
 from broker.placement.ladder import RESERVE_UNKNOWN_S, climbs_at_s, last_rung
@@ -201,8 +201,10 @@ def next_step(
     at_s = now.elapsed_s + usual_s
     climb_s = climbs_at_s(run, reserve_s)
     if climb_s is not None and now.elapsed_s < climb_s < at_s:
-        rung = last_rung(run).value.lower().replace("_", "-")
-        return f"the wait runs out: {rung} is tried as well, whatever it costs", climb_s
+        rung = f"{words_of(last_rung(run))} is tried as well"
+        if len(run.terms.capacity_types) == 1:
+            rung = "every accepted place is tried"
+        return f"the wait runs out: {rung}, whatever it costs", climb_s
     until_s = ends_s(run)
     if until_s is not None and now.elapsed_s < until_s < at_s:
         return _AT_THE_END[run.terms.after_max_wait], until_s

@@ -227,11 +227,12 @@ def _is_failure(leg: Placement) -> bool:
 
 def _cause(leg: Placement) -> Reason | None:
     """Return the cause of the wait in which a leg was left, None when it was left for no such."""
+    if leg.phases.running > 0.0:
+        return None  # it trained there: what ended that is no wait
     if leg.withdraw is not None and leg.withdraw.reason in STUCK_CAUSES:
         return leg.withdraw.reason
     # Judged stuck, and then beaten by a leg elsewhere.
-    is_without_start = leg.phases.running == 0.0 and leg.phases.at_gate == 0.0
-    return leg.stuck.reason if leg.stuck is not None and is_without_start else None
+    return leg.stuck.reason if leg.stuck is not None and leg.phases.at_gate == 0.0 else None
 
 
 PAUSE_MIN_S = 60.0  # between two tries of one run at one place, whatever was heard

@@ -76,6 +76,10 @@ ROWS: dict[Reason, Row] = {
     Reason.IMAGE_PULL_FAILING: _row(
         lambda p: p.patience.image_pull_s, Reason.IMAGE_PULL_FAILING, Remedy.MOVE
     ),
+    Reason.NODE_PREEMPTED: _row(
+        lambda p: p.patience.capacity_s, Reason.NODE_PREEMPTED, Remedy.MOVE
+    ),
+    Reason.NODE_LOST: _row(lambda p: p.patience.capacity_s, Reason.NODE_LOST, Remedy.MOVE),
     Reason.CHECK_NOT_RERUN: _row(
         lambda p: p.patience.wedged_s, Reason.CHECK_NOT_RERUN, Remedy.LEAVE
     ),

@@ -161,6 +161,7 @@ class Stage:
             ),
             regions=tuple(words["regions"].split(",")) if "regions" in words else (),
             max_wait_s=float(words["max_wait"]) if "max_wait" in words else None,
+            max_requeue_wait_s=float(words["requeue_wait"]) if "requeue_wait" in words else None,
             after_max_wait=AfterMaxWait(words.get("after", "KEEP_WAITING")),
             expected_duration_s=float(words["takes"]) if "takes" in words else None,
             deadline_wall_s=(

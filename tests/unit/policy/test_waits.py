@@ -1,9 +1,11 @@
 """Each cause of a wait has its own patience, verdict and remedy."""
 
+from decimal import Decimal
+
 import pytest
 
 from broker.history.commands import JudgeStuck, RunCommand, StopEpoch, WithdrawPlacement
-from broker.model.policy import RegionPolicy
+from broker.model.policy import RegionPolicy, TeamCaps, TeamStanding
 from broker.model.reasons import Reason
 from broker.model.run import Arrival, Purpose
 from broker.model.states import PlacementState
@@ -24,7 +26,19 @@ CASES = [
     (P, Reason.PARTIAL_ARRIVAL, 60.0, Reason.PARTIAL_ARRIVAL),
     (P, Reason.PODS_STARTING, 300.0, Reason.GANG_NOT_WHOLE),
     (P, Reason.IMAGE_PULL_FAILING, 300.0, Reason.IMAGE_PULL_FAILING),
+    (P, Reason.GANG_NOT_WHOLE, 300.0, Reason.GANG_NOT_WHOLE),
+    (P, Reason.WAITING_FOR_CAPACITY, 120.0, Reason.NODES_DO_NOT_COME),
+    (P, Reason.NODE_PREEMPTED, 120.0, Reason.NODE_PREEMPTED),
+    (P, Reason.NODE_LOST, 120.0, Reason.NODE_LOST),
+    (Q, Reason.NEVER_FITS, 0.0, Reason.NEVER_FITS),
+    (Q, Reason.REFUSED_BY_CLUSTER, 0.0, Reason.REFUSED_BY_CLUSTER),
+    (Q, Reason.UNKNOWN, 600.0, Reason.UNKNOWN),
 ]
+# By name, for what stands in the way of each is not in what its cluster reports of a wait.
+ELSEWHERE = {
+    Reason.PREPARING_CONTENT: "test_content_on_its_way_has_a_patience_of_its_own",
+    Reason.AT_GATE: "test_a_gang_that_nobody_lets_pass_gives_its_nodes_back",
+}
 
 
 def waiting(state: PlacementState, reason: Reason) -> Scene:
@@ -57,6 +71,42 @@ def test_a_wait_is_judged_by_its_cause_once_its_patience_is_over(
     assert "alpha" in verdict.evidence
     assert verdict.action
     assert causes(scene.told()) == []
+
+
+def test_every_named_cause_of_a_wait_has_its_case() -> None:
+    assert {case[1] for case in CASES} | ELSEWHERE.keys() == ROWS.keys()
+    assert set(ELSEWHERE.values()) <= globals().keys()
+
+
+def test_content_on_its_way_has_a_patience_of_its_own() -> None:
+    scene = Scene(bundle_digest="b" * 64)
+    scene.story.placed()
+    assert causes(scene.told_after(1_799.0)) == []
+    scene.story.wait(1.0)
+    assert causes(scene.obeys()) == [Reason.COPY_SLOW]
+    assert withdrawn(scene.told_after(10_000.0)) == []
+
+
+def test_a_gang_that_nobody_lets_pass_gives_its_nodes_back() -> None:
+    scene = Scene()
+    scene.story.placed().prepared().at_gate()
+    scene.rules("beta", cordon=True)
+    scene.view.apply_team("vision", spent_cap())
+    assert causes(scene.told_after(899.0)) == []
+    scene.story.wait(1.0)
+    assert causes(scene.obeys()) == [Reason.GATE_TIMEOUT]
+    assert withdrawn(scene.told()) == [("alph", Reason.GATE_TIMEOUT)]
+
+
+def spent_cap() -> TeamStanding:
+    """Return a team that may run nothing more, so that no gang of it is granted."""
+    return TeamStanding(
+        caps=TeamCaps(running_gpus=0),
+        running_gpus=0,
+        gate_gpus=0,
+        gate_gpu_minutes_today=0.0,
+        spent=Decimal(0),
+    )
 
 
 def test_every_row_says_what_happens_next() -> None:
