@@ -76,6 +76,7 @@ def listing(session: Session, run: str) -> None:
 
 def _checkpoint(one: checkpoint_pb2.Checkpoint, now_s: float) -> tuple[str, ...]:
     marks = [mark for mark, is_set in (("bad", one.bad), ("pinned", one.pinned)) if is_set]
+    marks += [f"begins {words.id_of(fork)}" for fork in one.forks]
     return (
         str(one.step),
         str(one.epoch),

@@ -37,12 +37,16 @@ class RecordLostCopy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MarkCheckpoint:
-    """Mark the checkpoint of a step bad, pinned or labelled; None leaves a mark."""
+    """Mark the checkpoint of a step bad, pinned or labelled; None leaves a mark.
+
+    ``hold_for`` is a fork that is to begin with it, empty for none.
+    """
 
     step: int
     is_bad: bool | None = None
     is_pinned: bool | None = None
     label: str | None = None
+    hold_for: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -34,12 +34,16 @@ class CheckpointLost:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckpointMarked:
-    """A user marked a checkpoint: bad, pinned, labelled. None leaves a mark as it is."""
+    """A user marked a checkpoint: bad, pinned, labelled. None leaves a mark as it is.
+
+    ``held_for`` is a fork that begins with it, empty for none.
+    """
 
     ref: CheckpointRef
     is_bad: bool | None = None
     is_pinned: bool | None = None
     label: str | None = None
+    held_for: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -43,7 +43,7 @@ def _decide(run: Run | None, command: RunCommand, context: Context) -> tuple[Run
     if isinstance(command, EpochCommand):
         return decide_epoch(run, command, context)
     if isinstance(command, CheckpointCommand):
-        return decide_checkpoint(run, command)
+        return decide_checkpoint(run, command, context.now)
     if isinstance(command, LifeCommand):
         return decide_life(run, command, context)
     if isinstance(command, RestoreCommand):

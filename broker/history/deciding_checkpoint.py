@@ -21,16 +21,18 @@ from broker.history.events import (
 )
 from broker.history.lineage import descends_from, resumable
 from broker.history.refusals import Code, Refused
-from broker.model.checkpoint import STEP_MAX, Checkpoint, CheckpointRef
+from broker.model.checkpoint import HOLD_COMES_S, STEP_MAX, Checkpoint, CheckpointRef
+from broker.model.moment import Moment
 from broker.model.reasons import Reason
 from broker.model.run import Run
 
 CheckpointCommand = RecordCheckpoint | RecordCopy | RecordLostCopy | MarkCheckpoint | RecordPruned
 
 LABEL_MAX = 100  # characters
+HOLDS_MAX = 1_000  # forks of one checkpoint: each is part of the run's state
 
 
-def decide_checkpoint(run: Run, command: CheckpointCommand) -> tuple[RunEvent, ...]:
+def decide_checkpoint(run: Run, command: CheckpointCommand, now: Moment) -> tuple[RunEvent, ...]:
     """Return what a command about a checkpoint makes of the run."""
     match command:
         case RecordCheckpoint():
@@ -49,7 +51,7 @@ def decide_checkpoint(run: Run, command: CheckpointCommand) -> tuple[RunEvent, .
         case MarkCheckpoint():
             return _mark(run, command)
         case RecordPruned():
-            return _prune(run, command.ref)
+            return _prune(run, command.ref, now)
         case _:
             assert_never(command)
 
@@ -97,6 +99,10 @@ def _mark(run: Run, command: MarkCheckpoint) -> tuple[RunEvent, ...]:
             "label",
             Code.INVALID_ARGUMENT,
         )
+    if command.hold_for and any(len(c.holds) >= HOLDS_MAX for c in same_step):
+        raise Refused(
+            Reason.ILLEGAL_IN_STATE, f"{HOLDS_MAX} runs were forked from this step; take another"
+        )
     # A step that was trained twice, before and after a rollback, is marked in both.
     changed = [c for c in same_step if _changes(c, command)]
     events: list[RunEvent] = [
@@ -105,6 +111,7 @@ def _mark(run: Run, command: MarkCheckpoint) -> tuple[RunEvent, ...]:
             is_bad=command.is_bad,
             is_pinned=command.is_pinned,
             label=command.label,
+            held_for=command.hold_for,
         )
         for c in changed
     ]
@@ -118,6 +125,7 @@ def _changes(checkpoint: Checkpoint, command: MarkCheckpoint) -> bool:
         command.is_bad not in (None, checkpoint.is_bad)
         or command.is_pinned not in (None, checkpoint.is_pinned)
         or command.label not in (None, checkpoint.label)
+        or command.hold_for not in ("", *(hold.fork for hold in checkpoint.holds))
     )
 
 
@@ -133,7 +141,7 @@ def _leave_bad(run: Run, step: int, bad: list[CheckpointRef]) -> list[RunEvent]:
     return events
 
 
-def _prune(run: Run, ref: CheckpointRef) -> tuple[RunEvent, ...]:
+def _prune(run: Run, ref: CheckpointRef, now: Moment) -> tuple[RunEvent, ...]:
     checkpoint = _find(run, ref)
     if checkpoint is None:
         return ()
@@ -142,6 +150,8 @@ def _prune(run: Run, ref: CheckpointRef) -> tuple[RunEvent, ...]:
     why = ""
     if checkpoint.is_pinned or checkpoint.label:
         why = "it is pinned or named"
+    elif any(now.since(hold.since_s) < HOLD_COMES_S for hold in checkpoint.holds):
+        why = "a fork is to begin with it"
     elif epoch is not None and epoch.resume_from == ref:
         why = "the open epoch reads it"
     elif epoch is not None and ref.epoch == epoch.id and _is_newest(run, ref):

@@ -10,7 +10,7 @@ from broker.history.events import (
     CheckpointPruned,
 )
 from broker.history.refusals import IllegalMoveError
-from broker.model.checkpoint import Checkpoint, CheckpointRef
+from broker.model.checkpoint import Checkpoint, CheckpointRef, Hold
 from broker.model.replacing import replace
 from broker.model.run import Run
 
@@ -32,7 +32,7 @@ def evolve_checkpoint(run: Run, event: CheckpointEvent) -> Run:
         case CheckpointLost():
             return _put(run, replace(checkpoint, regions=checkpoint.regions - {event.region}))
         case CheckpointMarked():
-            return _put(run, _marked(checkpoint, event))
+            return _put(run, _marked(checkpoint, event, run.updated.elapsed_s))
         case CheckpointPruned():
             kept = tuple(c for c in run.checkpoints if c.ref != event.ref)
             return replace(run, checkpoints=kept)
@@ -81,9 +81,11 @@ def _completed(run: Run, event: CheckpointCompleted) -> Run:
     return replace(run, checkpoints=(*run.checkpoints, checkpoint))
 
 
-def _marked(checkpoint: Checkpoint, event: CheckpointMarked) -> Checkpoint:
+def _marked(checkpoint: Checkpoint, event: CheckpointMarked, now_s: float) -> Checkpoint:
+    holds = (Hold(fork=event.held_for, since_s=now_s),) if event.held_for else ()
     return replace(
         checkpoint,
+        holds=(*checkpoint.holds, *holds),
         is_bad=checkpoint.is_bad if event.is_bad is None else event.is_bad,
         is_pinned=checkpoint.is_pinned if event.is_pinned is None else event.is_pinned,
         label=checkpoint.label if event.label is None else event.label,

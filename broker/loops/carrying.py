@@ -76,8 +76,10 @@ def holders(run: Run, reachable: frozenset[str]) -> Mapping[CheckpointPath, tupl
     }
 
 
-def to_prune(run: Run, copying: frozenset[CheckpointPath]) -> tuple[CheckpointRef, ...]:
-    """Return the checkpoints that retention lets go, oldest first."""
+def to_prune(
+    run: Run, copying: frozenset[CheckpointPath], held: frozenset[CheckpointRef]
+) -> tuple[CheckpointRef, ...]:
+    """Return the checkpoints that retention lets go, oldest first; ``held`` are kept for forks."""
     spec = run.intent.workload.checkpoint
     lineage = newest_first(run)
     rest = [c for c in run.checkpoints if c not in lineage and c.ref.is_own]
@@ -104,7 +106,8 @@ def to_prune(run: Run, copying: frozenset[CheckpointPath]) -> tuple[CheckpointRe
         named=frozenset(),
     )
     counting = {path_of(run.uid, c.ref) for c in known if not c.is_bad}
-    gone = prunable(found, keep, in_use=_in_use(run) | copying, sealed=counting)
+    in_use = _in_use(run) | copying | {path_of(run.uid, ref) for ref in held}
+    gone = prunable(found, keep, in_use=in_use, sealed=counting)
     return tuple(by_path[path] for path in gone)
 
 

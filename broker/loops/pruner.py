@@ -12,6 +12,7 @@ from broker.loops.carrier import Carrier
 from broker.loops.carrying import to_prune
 from broker.loops.content import Content, ContentError, path_of
 from broker.loops.desk import Clock, Desk, putting_back
+from broker.loops.holding import held
 from broker.loops.roster import Roster
 from broker.model.run import Run
 from replicator.checkpoint.paths import CheckpointPath
@@ -43,7 +44,8 @@ class Pruner:
     async def tick(self) -> None:
         """Decide what goes, then remove what was decided."""
         self._roster.refresh()
-        names = self.changes.take() & self._roster.with_content
+        changed = self.changes.take()
+        names = (changed | self._parents(changed)) & self._roster.with_content
         with putting_back(self.changes, names):
             await self._desk.for_each(sorted(names), self._prune)
         await self._remove()
@@ -54,11 +56,17 @@ class Pruner:
         """Whether something is still to be removed or looked through."""
         return bool(self._removals or self._to_sweep)
 
+    def _parents(self, changed: frozenset[str]) -> set[str]:
+        """Return the runs that these were forked from: one may need its beginning no longer."""
+        runs = (self._desk.log.run(name) for name in changed if "/runs/" in name)
+        return {run.forked_from for run in runs if run is not None and run.forked_from}
+
     async def _prune(self, name: str) -> None:
         run = self._desk.log.run(name)
         if run is None:
             return
-        for ref in to_prune(run, self._carrier.copying):
+        kept = held(run, self._desk.log.run, self._clock.now())
+        for ref in to_prune(run, self._carrier.copying, kept):
             regions = next(c.regions for c in run.checkpoints if c.ref == ref)
             if await self._desk.tell(name, RecordPruned(ref=ref)):
                 path = path_of(run.uid, ref)

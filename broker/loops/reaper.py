@@ -17,6 +17,7 @@ from broker.loops.answers import Strangers
 from broker.loops.content import Content, ContentError
 from broker.loops.converger import is_surveyed
 from broker.loops.desk import Clock, Desk
+from broker.loops.holding import held
 from broker.loops.outposts import Outpost, Outposts
 from broker.loops.roster import Roster
 from broker.loops.sight import ClusterSight, Sight
@@ -229,7 +230,7 @@ class Reaper:
         before_s = now.elapsed_s - self._retention_s
         names = await self._archive.old_runs(before_s, self._passed) if before_s > 0 else ()
         runs = [run for name in names if (run := self._desk.log.run(name)) is not None]
-        old = [run for run in runs if not _is_kept(run)]
+        old = [run for run in runs if not (_is_kept(run) or held(run, self._desk.log.run, now))]
         gone = [run.name for run in old if await self._is_purged(run)]
         retired = await self._archive.retire(gone, _REAPER) if gone else ()
         if retired:

@@ -37,12 +37,25 @@ class CheckpointRef:
         return self.run_uid == ""
 
 
+# A hold is said before its fork is made: for so long it counts whatever the fork looks like.
+HOLD_COMES_S = 3600.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hold:
+    """A fork that begins with a checkpoint: its name, and when it was said (broker seconds)."""
+
+    fork: str
+    since_s: float
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Checkpoint:
     """What the run knows of one complete checkpoint.
 
     ``regions`` hold a verified copy, ``home`` is where it was written. A sealed checkpoint counts
-    for resumes; an unsealed one belongs to the open epoch, or never counted.
+    for resumes; an unsealed one belongs to the open epoch, or never counted. ``holds`` are of the
+    forks that were begun with it; whether one still needs it, retention asks of the fork.
     """
 
     ref: CheckpointRef
@@ -54,3 +67,4 @@ class Checkpoint:
     is_bad: bool = False
     is_pinned: bool = False
     label: str = ""
+    holds: tuple[Hold, ...] = ()

@@ -52,7 +52,8 @@ UNTOLD = frozenset(
     {
         "body_digest", "by", "cluster_uid", "evidence", "field",
         "fork_checkpoint", "forked_from", "from_start", "generation", "gone_s", "grace_s",
-        "intent", "is_bad", "is_owed", "is_pinned", "label", "message", "name", "next_epoch",
+        "held_for", "intent", "is_bad", "is_owed", "is_pinned", "label", "message", "name",
+        "next_epoch",
         "nodes", "nonces", "patience_s", "request_id", "rule", "seals", "size_bytes", "terms",
         "uid", "written_wall_s",
     }

@@ -104,6 +104,8 @@ def _marks(event: e.CheckpointMarked) -> str:
         (event.is_pinned, "pinned", "not pinned"),
     )
     said = [yes if value else no for value, yes, no in marks if value is not None]
+    if event.held_for:
+        said.append(f"kept for {event.held_for}, which begins with it")
     if event.label is not None:
         said.append(f"with the label {event.label!r}")
     return (" " + ", ".join(said)) if said else ""

@@ -128,16 +128,24 @@ async def _with_seed(
     command: SubmitRun,
     actor: Actor,
 ) -> SubmitRun:
-    """Return the command with the checkpoint to begin with, pinned in its parent first."""
+    """Return the command with the checkpoint to begin with, held where it was written first."""
     seed = _seed(parent, request)
     if seed is None:
         return command
-    if seed.ref.is_own:
-        # A checkpoint of the parent's own parent was pinned there when the parent was forked.
-        pin = MarkCheckpoint(step=seed.ref.step, is_pinned=True)
-        await ports.log.handle(parent.name, pin, actor)
+    owner = _owner(ports, parent, seed)
+    if owner is not None:
+        hold = MarkCheckpoint(step=seed.ref.step, hold_for=command.name)
+        await ports.log.handle(owner.name, hold, actor)
     ref = replace(seed.ref, run_uid=seed.ref.run_uid or parent.uid)
-    return replace(command, fork_checkpoint=replace(seed, ref=ref))
+    return replace(command, fork_checkpoint=replace(seed, ref=ref, holds=()))
+
+
+def _owner(ports: Ports, parent: Run, seed: Checkpoint) -> Run | None:
+    """Return the run that wrote a checkpoint: the parent, or one that it descends from."""
+    run: Run | None = parent
+    while run is not None and seed.ref.run_uid not in ("", run.uid):
+        run = ports.log.run(run.forked_from) if run.forked_from else None
+    return run
 
 
 def _seed(parent: Run, request: run_service_pb2.ForkRunRequest) -> Checkpoint | None:

@@ -27,7 +27,7 @@ from google.protobuf import duration_pb2 as google_dot_protobuf_dot_duration__pb
 from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1a\x62roker/v1/checkpoint.proto\x12\tbroker.v1\x1a\x19google/api/resource.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xc9\x02\n\nCheckpoint\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0c\n\x04step\x18\x02 \x01(\x03\x12\r\n\x05\x65poch\x18\x03 \x01(\x05\x12\x0e\n\x06\x64igest\x18\x04 \x01(\t\x12\x12\n\nsize_bytes\x18\x05 \x01(\x03\x12\x0c\n\x04home\x18\x06 \x01(\t\x12\x0f\n\x07regions\x18\x07 \x03(\t\x12.\n\nwrite_time\x18\x08 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x0e\n\x06sealed\x18\t \x01(\x08\x12\x0b\n\x03\x62\x61\x64\x18\n \x01(\x08\x12\x0e\n\x06pinned\x18\x0b \x01(\x08\x12\r\n\x05label\x18\x0c \x01(\t:a\xea\x41^\n\x11\x62roker/Checkpoint\x12\x30teams/{team}/runs/{run}/checkpoints/{checkpoint}*\x0b\x63heckpoints2\ncheckpoint\"\xf6\x01\n\x07Replica\x12\x0e\n\x06region\x18\x01 \x01(\t\x12\x11\n\x04step\x18\x02 \x01(\x03H\x00\x88\x01\x01\x12\x14\n\x0c\x62\x65hind_steps\x18\x03 \x01(\x03\x12\x14\n\x0c\x62\x65hind_bytes\x18\x04 \x01(\x03\x12)\n\x06\x62\x65hind\x18\x05 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x19\n\x0c\x63opying_step\x18\x06 \x01(\x03H\x01\x88\x01\x01\x12\x14\n\x0c\x63opied_bytes\x18\x07 \x01(\x03\x12\x15\n\rcopying_bytes\x18\x08 \x01(\x03\x12\x0f\n\x07message\x18\t \x01(\tB\x07\n\x05_stepB\x0f\n\r_copying_stepb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1a\x62roker/v1/checkpoint.proto\x12\tbroker.v1\x1a\x19google/api/resource.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xd8\x02\n\nCheckpoint\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0c\n\x04step\x18\x02 \x01(\x03\x12\r\n\x05\x65poch\x18\x03 \x01(\x05\x12\x0e\n\x06\x64igest\x18\x04 \x01(\t\x12\x12\n\nsize_bytes\x18\x05 \x01(\x03\x12\x0c\n\x04home\x18\x06 \x01(\t\x12\x0f\n\x07regions\x18\x07 \x03(\t\x12.\n\nwrite_time\x18\x08 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x0e\n\x06sealed\x18\t \x01(\x08\x12\x0b\n\x03\x62\x61\x64\x18\n \x01(\x08\x12\x0e\n\x06pinned\x18\x0b \x01(\x08\x12\r\n\x05label\x18\x0c \x01(\t\x12\r\n\x05\x66orks\x18\r \x03(\t:a\xea\x41^\n\x11\x62roker/Checkpoint\x12\x30teams/{team}/runs/{run}/checkpoints/{checkpoint}*\x0b\x63heckpoints2\ncheckpoint\"\xf6\x01\n\x07Replica\x12\x0e\n\x06region\x18\x01 \x01(\t\x12\x11\n\x04step\x18\x02 \x01(\x03H\x00\x88\x01\x01\x12\x14\n\x0c\x62\x65hind_steps\x18\x03 \x01(\x03\x12\x14\n\x0c\x62\x65hind_bytes\x18\x04 \x01(\x03\x12)\n\x06\x62\x65hind\x18\x05 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x19\n\x0c\x63opying_step\x18\x06 \x01(\x03H\x01\x88\x01\x01\x12\x14\n\x0c\x63opied_bytes\x18\x07 \x01(\x03\x12\x15\n\rcopying_bytes\x18\x08 \x01(\x03\x12\x0f\n\x07message\x18\t \x01(\tB\x07\n\x05_stepB\x0f\n\r_copying_stepb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -37,7 +37,7 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_CHECKPOINT']._loaded_options = None
   _globals['_CHECKPOINT']._serialized_options = b'\352A^\n\021broker/Checkpoint\0220teams/{team}/runs/{run}/checkpoints/{checkpoint}*\013checkpoints2\ncheckpoint'
   _globals['_CHECKPOINT']._serialized_start=134
-  _globals['_CHECKPOINT']._serialized_end=463
-  _globals['_REPLICA']._serialized_start=466
-  _globals['_REPLICA']._serialized_end=712
+  _globals['_CHECKPOINT']._serialized_end=478
+  _globals['_REPLICA']._serialized_start=481
+  _globals['_REPLICA']._serialized_end=727
 # @@protoc_insertion_point(module_scope)

@@ -38,6 +38,7 @@ class Checkpoint(_message.Message):
     BAD_FIELD_NUMBER: _builtins.int
     PINNED_FIELD_NUMBER: _builtins.int
     LABEL_FIELD_NUMBER: _builtins.int
+    FORKS_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     """teams/{team}/runs/{run}/checkpoints/{epoch}.{step}, with the epoch as its folder is named."""
     step: _builtins.int
@@ -66,6 +67,12 @@ class Checkpoint(_message.Message):
     def write_time(self) -> _timestamp_pb2.Timestamp:
         """When it was written."""
 
+    @_builtins.property
+    def forks(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """The runs that were forked from it. It is kept until each has a checkpoint of its own that
+        counts, has succeeded, or is no longer in the log.
+        """
+
     def __init__(
         self,
         *,
@@ -81,10 +88,11 @@ class Checkpoint(_message.Message):
         bad: _builtins.bool = ...,
         pinned: _builtins.bool = ...,
         label: _builtins.str = ...,
+        forks: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["write_time", b"write_time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["bad", b"bad", "digest", b"digest", "epoch", b"epoch", "home", b"home", "label", b"label", "name", b"name", "pinned", b"pinned", "regions", b"regions", "sealed", b"sealed", "size_bytes", b"size_bytes", "step", b"step", "write_time", b"write_time"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["bad", b"bad", "digest", b"digest", "epoch", b"epoch", "forks", b"forks", "home", b"home", "label", b"label", "name", b"name", "pinned", b"pinned", "regions", b"regions", "sealed", b"sealed", "size_bytes", b"size_bytes", "step", b"step", "write_time", b"write_time"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -267,7 +267,8 @@ class RunServiceServicer:
 
     def ForkRun(self, request, context):
         """Creates a run from another one: same intent unless a new one is given, first start from one of
-        its checkpoints. That checkpoint is pinned in the parent, which is not touched otherwise.
+        its checkpoints. That checkpoint is kept for it, as Checkpoint.forks says; the parent is not
+        touched otherwise.
 
         Errors:
         * `INVALID_ARGUMENT`: the named field is not as it must be.

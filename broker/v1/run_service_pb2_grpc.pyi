@@ -126,7 +126,8 @@ class RunServiceStub:
     """
     ForkRun: _grpc.UnaryUnaryMultiCallable[_run_service_pb2.ForkRunRequest, _run_pb2.Run]
     """Creates a run from another one: same intent unless a new one is given, first start from one of
-    its checkpoints. That checkpoint is pinned in the parent, which is not touched otherwise.
+    its checkpoints. That checkpoint is kept for it, as Checkpoint.forks says; the parent is not
+    touched otherwise.
 
     Errors:
       * `INVALID_ARGUMENT`: the named field is not as it must be.
@@ -325,7 +326,8 @@ class RunServiceAsyncStub(RunServiceStub):
     """
     ForkRun: _aio.UnaryUnaryMultiCallable[_run_service_pb2.ForkRunRequest, _run_pb2.Run]  # type: ignore[assignment]
     """Creates a run from another one: same intent unless a new one is given, first start from one of
-    its checkpoints. That checkpoint is pinned in the parent, which is not touched otherwise.
+    its checkpoints. That checkpoint is kept for it, as Checkpoint.forks says; the parent is not
+    touched otherwise.
 
     Errors:
       * `INVALID_ARGUMENT`: the named field is not as it must be.
@@ -569,7 +571,8 @@ class RunServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_run_pb2.Run, _abc.Awaitable[_run_pb2.Run]]:
         """Creates a run from another one: same intent unless a new one is given, first start from one of
-        its checkpoints. That checkpoint is pinned in the parent, which is not touched otherwise.
+        its checkpoints. That checkpoint is kept for it, as Checkpoint.forks says; the parent is not
+        touched otherwise.
 
         Errors:
           * `INVALID_ARGUMENT`: the named field is not as it must be.

@@ -250,7 +250,7 @@ async def test_a_run_is_cancelled_and_resumed(rig: Rig) -> None:
     assert resumed.state == run_pb2.RUN_STATE_QUEUED
 
 
-async def test_a_fork_begins_with_its_parents_checkpoint_and_pins_it_there(rig: Rig) -> None:
+async def test_a_fork_begins_with_its_parents_checkpoint_which_is_kept_for_it(rig: Rig) -> None:
     await training(rig, sealed=True)
     request = run_service_pb2.ForkRunRequest(
         name=DIGITS, run_id="digits-2", step=100, request_id="f1"
@@ -259,7 +259,12 @@ async def test_a_fork_begins_with_its_parents_checkpoint_and_pins_it_there(rig: 
     assert (forked.name, forked.forked_from) == (f"{VISION}/runs/digits-2", DIGITS)
     assert (await rig.runs.ForkRun(request)).uid == forked.uid
     assert rig.run(forked.name).checkpoints[0].ref.run_uid == rig.run().uid
-    assert [c.is_pinned for c in rig.run().checkpoints] == [True]
+    (kept,) = rig.run().checkpoints
+    assert (kept.is_pinned, [hold.fork for hold in kept.holds]) == (False, [forked.name])
+    again = run_service_pb2.ForkRunRequest(name=forked.name, run_id="digits-3", request_id="f3")
+    assert (await rig.runs.ForkRun(again)).forked_from == forked.name
+    (kept,) = rig.run().checkpoints  # what a fork of a fork begins with was written here too
+    assert [hold.fork for hold in kept.holds] == [forked.name, f"{VISION}/runs/digits-3"]
     request.step, request.request_id = 7, "f2"
     assert await refused(rig.runs.ForkRun(request)) == Refusal(
         NOT_NOW, "CHECKPOINT_NOT_AVAILABLE", ("step",)

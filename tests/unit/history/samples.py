@@ -15,7 +15,7 @@ from broker.history import regional_events as r
 from broker.history.codec import encode
 from broker.model.bill import Bill, NodesFrom, PaidTime, PhaseCost
 from broker.model.capacity import FlavorKey
-from broker.model.checkpoint import Checkpoint, CheckpointRef, EpochId
+from broker.model.checkpoint import Checkpoint, CheckpointRef, EpochId, Hold
 from broker.model.intent import (
     AfterMaxWait,
     CapacityType,
@@ -106,6 +106,7 @@ SEED = Checkpoint(
     is_bad=False,
     is_pinned=True,
     label="best",
+    holds=(Hold(fork="teams/vision/runs/fork", since_s=7.5),),
 )
 POLICY = RegionPolicy(
     is_allowed=False,
@@ -206,7 +207,9 @@ SAMPLES: tuple[e.Event, ...] = (
     ),
     e.CheckpointCopied(ref=REF, region="us-east1"),
     e.CheckpointLost(ref=REF, region="us-east1", message="shard 3 does not match"),
-    e.CheckpointMarked(ref=REF, is_bad=True, is_pinned=False, label="spike"),
+    e.CheckpointMarked(
+        ref=REF, is_bad=True, is_pinned=False, label="spike", held_for="teams/vision/runs/fork"
+    ),
     e.CheckpointPruned(ref=REF),
     e.DrainRequested(
         epoch=EPOCH, reason=Reason.REGION_DRAINING, message="maintenance", deadline_s=400.0

@@ -18,7 +18,7 @@ def keeping(last: int, every: int | None = None) -> Story:
 
 
 def pruned(story: Story) -> list[int]:
-    return [ref.step for ref in to_prune(story.run, frozenset())]
+    return [ref.step for ref in to_prune(story.run, frozenset(), frozenset())]
 
 
 def test_the_open_epochs_own_saves_come_before_what_it_resumed_from() -> None:
@@ -68,7 +68,7 @@ def test_the_log_accepts_what_retention_lets_go() -> None:
     story = keeping(2).accepted().training()
     for step in (100, 200, 300, 400, 500):
         story.saved(step)
-    story.do(*(RecordPruned(ref=ref) for ref in to_prune(story.run, frozenset())))
+    story.do(*(RecordPruned(ref=ref) for ref in to_prune(story.run, frozenset(), frozenset())))
     assert [c.ref.step for c in story.run.checkpoints] == [400, 500]
 
 
