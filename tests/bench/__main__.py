@@ -11,16 +11,20 @@ import argparse
 import asyncio
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from tests.bench import asking, moving, placing, restarting, submitting
-from tests.bench.figure import FULL, TINY, Bench, Figure, show, write
+from tests.bench.figure import FULL, TINY, Bench, Figure, Measuring, Size, show, write
+from tests.bench.household import Household
 
 BENCHES: Mapping[str, Bench] = {
     "submitting": submitting.measure,
     "placing": placing.measure,
     "restarting": restarting.measure,
+}
+# These leave a brokerd as they found it, and share one.
+AT_HOME: Mapping[str, Callable[[Size, Household], Measuring]] = {
     "asking": asking.measure,
     "moving": moving.measure,
 }
@@ -29,19 +33,38 @@ OUT = Path(__file__).parents[2] / "build" / "bench.json"
 
 def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.bench", description="The figures.")
-    parser.add_argument("names", nargs="*", choices=[*BENCHES, []], help="all, when none is named")
+    parser.add_argument(
+        "names", nargs="*", choices=[*BENCHES, *AT_HOME, []], help="all, when none is named"
+    )
     parser.add_argument("--tiny", action="store_true", help="only show that the bench works")
     parser.add_argument("--out", type=Path, default=OUT)
     options = parser.parse_args(arguments)
     size = TINY if options.tiny else FULL
-    figures: list[Figure] = []
-    for name in options.names or BENCHES:
-        began_s = time.monotonic()
-        figures += asyncio.run(BENCHES[name](size))
-        sys.stderr.write(f"{name}: measured in {time.monotonic() - began_s:.0f} s\n")
+    figures = asyncio.run(_measured(options.names or [*BENCHES, *AT_HOME], size))
     show(figures)
     write(figures, options.out)
     return 0
+
+
+async def _measured(names: Sequence[str], size: Size) -> list[Figure]:
+    figures: list[Figure] = []
+    for name in names:
+        if name in BENCHES:
+            figures += await _told(name, BENCHES[name](size))
+    at_home = [name for name in names if name in AT_HOME]
+    if at_home:
+        with Household() as brokerd:
+            await brokerd.until_ready()
+            for name in at_home:
+                figures += await _told(name, AT_HOME[name](size, brokerd))
+    return figures
+
+
+async def _told(name: str, measuring: Measuring) -> list[Figure]:
+    began_s = time.monotonic()
+    figures = await measuring
+    sys.stderr.write(f"{name}: measured in {time.monotonic() - began_s:.0f} s\n")
+    return figures
 
 
 if __name__ == "__main__":

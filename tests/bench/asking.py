@@ -26,12 +26,10 @@ terms:
 """
 
 
-async def measure(size: Size) -> list[Figure]:
-    with Household() as brokerd:
-        await brokerd.until_ready()
-        async with brokerd.client() as client:
-            intent = parse_intent(INTENT, "intent.yaml", {}).message
-            run = await client.runs.submit(TEAM, intent)
+async def measure(size: Size, brokerd: Household) -> list[Figure]:
+    async with brokerd.client() as client:
+        intent = parse_intent(INTENT, "intent.yaml", {}).message
+        run = await client.runs.submit(TEAM, intent)
         status = ["-m", "broker.cli", "--server", brokerd.address, "status", run.name]
         asked, imported = [], []
         for number in range(size.cold_starts + 1):
@@ -39,6 +37,7 @@ async def measure(size: Size) -> list[Figure]:
             if number:  # the first round compiles, and fills the page cache
                 asked.append(both[0])
                 imported.append(both[1])
+        await client.runs.cancel(run.name, grace_s=0.0)
     return [
         Figure(
             name="broker status, cold",

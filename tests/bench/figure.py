@@ -71,7 +71,8 @@ TINY = Size(
     cold_starts=1,
     moves=1,
 )
-Bench = Callable[[Size], Coroutine[None, None, list[Figure]]]
+Measuring = Coroutine[None, None, list[Figure]]
+Bench = Callable[[Size], Measuring]
 
 
 def median(values: Sequence[float]) -> float:

@@ -31,18 +31,16 @@ LOOK_S = 0.005
 GANG = Path(__file__).with_name("gang.py")
 
 
-async def measure(size: Size) -> list[Figure]:
-    with Household() as brokerd:
-        await brokerd.until_ready()
-        async with brokerd.client() as client:
-            mover = Mover(brokerd, client)
-            await mover.be_impatient()
-            requeued, waited, decided = [], [], []
-            for _ in range(size.moves):
-                started_s, requeued_s = await mover.preempt()
-                waited.append(started_s)
-                requeued.append(requeued_s)
-                decided.append(await mover.hedge())
+async def measure(size: Size, brokerd: Household) -> list[Figure]:
+    async with brokerd.client() as client:
+        mover = Mover(brokerd, client)
+        await mover.be_impatient()
+        requeued, waited, decided = [], [], []
+        for _ in range(size.moves):
+            started_s, requeued_s = await mover.preempt()
+            waited.append(started_s)
+            requeued.append(requeued_s)
+            decided.append(await mover.hedge())
     return [
         Figure(
             name="preempted, to queued elsewhere",
