@@ -14,12 +14,10 @@ from broker.model.policy import TeamStanding
 class Context:
     """The outside of one run, as of its transaction.
 
-    ``names_taken``: another run of that name once existed and is no longer in memory.
     ``unseen_regions`` are those that a restored broker has not read whole and nobody waived; while
     there is one, nothing is granted (R1). Empty in a log that was never restored.
     """
 
     now: Moment
     team: TeamStanding
-    names_taken: bool = False
     unseen_regions: frozenset[str]

@@ -35,7 +35,7 @@ def decide(run: Run | None, command: RunCommand, context: Context) -> tuple[RunE
 
 def _decide(run: Run | None, command: RunCommand, context: Context) -> tuple[RunEvent, ...]:
     if isinstance(command, SubmitRun):
-        return submit(run, command, context)
+        return submit(run, command)
     if run is None:
         raise Refused(Reason.NOT_FOUND, "there is no such run", code=Code.NOT_FOUND)
     if isinstance(command, PlacementCommand):

@@ -4,13 +4,13 @@ The rule: a grant is never changed (B5), so all that could forbid it is checked 
 transaction that spends the team's GPUs and the run's money.
 """
 
-from broker.model.billing import live_cost
 from broker.history.commands import GrantPlacement
 from broker.history.context import Context
 from broker.history.deciding_life import withdraw_waiting
 from broker.history.events import Granted, RunEvent
 from broker.history.lineage import is_within_reach, pick
 from broker.history.refusals import Code, Refused
+from broker.model.billing import live_cost
 from broker.model.checkpoint import EpochId
 from broker.model.reasons import Reason
 from broker.model.run import Placement, Run

@@ -2,7 +2,6 @@
 
 from typing import assert_never
 
-from broker.model.billing import live_cost
 from broker.history.commands import (
     AcceptRun,
     AmendTerms,
@@ -35,6 +34,7 @@ from broker.history.events import (
 from broker.history.lineage import nameable, nameable_in_words
 from broker.history.prospects import NEWS_DECIDES
 from broker.history.refusals import Code, Refused
+from broker.model.billing import live_cost
 from broker.model.intent import Terms
 from broker.model.reasons import Reason
 from broker.model.run import Ending, Run
@@ -65,7 +65,7 @@ _OF_A_START = frozenset(
 SAME_TIME_S = 1.0  # a next look that moved by less is the same next look
 
 
-def submit(run: Run | None, command: SubmitRun, context: Context) -> tuple[RunEvent, ...]:
+def submit(run: Run | None, command: SubmitRun) -> tuple[RunEvent, ...]:
     """Create the run; the same request again yields nothing new (law 2)."""
     if run is not None:
         if not command.request_id or run.request_id != command.request_id:
@@ -80,10 +80,6 @@ def submit(run: Run | None, command: SubmitRun, context: Context) -> tuple[RunEv
                 Code.ALREADY_EXISTS,
             )
         return ()
-    if context.names_taken:
-        raise Refused(
-            Reason.ALREADY_EXISTS, f"{command.name} existed before", "run_id", Code.ALREADY_EXISTS
-        )
     submitted = Submitted(
         name=command.name,
         uid=command.uid,

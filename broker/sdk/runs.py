@@ -44,7 +44,7 @@ def submit(
 ) -> Operation[run_pb2.Run]:
     """Create a run of a team (its id); return it. Without a request id one is drawn.
 
-    With the same request id it can be repeated for ever, and gives the same run.
+    With the same request id it can be repeated, and gives the same run as long as that is kept.
     """
     request = rs.SubmitRunRequest(
         parent=f"teams/{team}",

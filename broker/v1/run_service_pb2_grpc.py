@@ -163,7 +163,10 @@ class RunServiceServicer:
     def SubmitRun(self, request, context):
         """Creates a run. It is kept, whatever happens to the server, once this returns OK.
 
-        With a `request_id` it can be repeated: the same request gives the same run, however much later.
+        With a `request_id` it can be repeated: the same request gives the same run as long as that is
+        kept, which is until its retention has passed after its end (90 days, unless ops say otherwise)
+        and longer with a checkpoint that is pinned. After that its id and its request id are free
+        again, and the same request makes a new run.
         With `validate_only` nothing is created, and the answer says where the run would go, at what
         price and how soon. What no place could ever take is refused, with the nearest that would fit
         (NEVER_FITS); with `validate_only` it is answered, with what each place lacks.

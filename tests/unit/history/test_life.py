@@ -74,12 +74,6 @@ def test_another_body_under_the_same_request_id_is_refused() -> None:
     assert refusal(story, other) == (Reason.ALREADY_EXISTS, Code.ALREADY_EXISTS)
 
 
-def test_a_name_that_was_once_taken_is_not_given_again() -> None:
-    with pytest.raises(Refused) as caught:
-        decide(None, Story().submit, make_context(names_taken=True))
-    assert caught.value.reason is Reason.ALREADY_EXISTS
-
-
 def test_a_command_to_no_run_is_not_found() -> None:
     with pytest.raises(Refused) as caught:
         decide(None, AcceptRun(), make_context())
