@@ -47,6 +47,7 @@ from broker.history.commands import (
     WarnRun,
     WithdrawPlacement,
 )
+from broker.model.bill import NodesFrom
 from broker.model.checkpoint import CheckpointRef, EpochId
 from broker.model.intent import CapacityType, Limits, Terms
 from broker.model.reasons import Reason
@@ -160,6 +161,12 @@ def _add(chance: Random, run: Run, serial: int) -> RunCommand:
     )
 
 
+def _history(chance: Random) -> tuple[NodesFrom, ...]:
+    """Return how machines came and went, of times before, now and never."""
+    times = sorted(chance.uniform(0.0, 5_000.0) for _ in range(chance.choice((0, 0, 1, 3))))
+    return tuple(NodesFrom(at_s=at_s, nodes=chance.randint(0, 3)) for at_s in times)
+
+
 def _report(chance: Random, run: Run, serial: int) -> RunCommand:
     placement = _placement(chance, run)
     return ReportPlacement(
@@ -171,6 +178,7 @@ def _report(chance: Random, run: Run, serial: int) -> RunCommand:
         message="seen",
         arrival=Arrival(nodes_here=chance.randint(0, 2), nodes_wanted=2),
         cluster_uid=chance.choice(("", placement, placement, placement, "again")),
+        nodes=_history(chance),
     )
 
 
@@ -188,6 +196,7 @@ def _close(chance: Random, run: Run, serial: int, open_epoch: EpochId | None = N
         found=(found,) if is_of_it and chance.random() < 0.5 else (),
         cause=chance.choice(CAUSES),
         message="closed",
+        nodes=_history(chance),
     )
 
 
@@ -206,6 +215,7 @@ def _adopt(chance: Random, run: Run, serial: int) -> RunCommand:
         nonces=_nonces(epoch),
         resume_from=chance.choice((None, *consistent)),
         seals=consistent,
+        nodes=_history(chance),
     )
 
 
@@ -216,7 +226,7 @@ def _resume(chance: Random, run: Run, serial: int) -> RunCommand:
 
 def _start(chance: Random, run: Run, serial: int) -> RunCommand:
     epoch = _epoch(chance, run)
-    return RecordStart(epoch=epoch, nonces=_nonces(epoch))
+    return RecordStart(epoch=epoch, nonces=_nonces(epoch), nodes=_history(chance))
 
 
 def _mark(chance: Random, run: Run, serial: int) -> RunCommand:

@@ -137,6 +137,12 @@ async def test_the_timeline_says_what_time_and_money_went_to(rig: Rig) -> None:
     assert (first.placements[0].place.region, first.placements[0].cost.units) == ("alpha", 5)
     assert first.placements[0].end == placement_pb2.PLACEMENT_END_UNSPECIFIED
     assert (first.cost.units, first.time_to_useful_work.seconds) == (5, 0)
+    # Whoever asks hears the same, to the last digit.
+    run = await rig.runs.GetRun(run_service_pb2.GetRunRequest(name=DIGITS))
+    page = await rig.runs.ListRuns(ListRuns(parent=VISION))
+    assert run.spending == page.runs[0].spending == first.spending
+    assert first.spending.cost == first.cost == first.spending.cost_by_phase.running
+    assert first.spending.gpu_time.running.seconds == 7200
     events = list(first.events)
     while first.next_page_token:
         request.page_token = first.next_page_token
