@@ -79,6 +79,8 @@ async def test_a_waived_region_is_no_longer_named_as_what_is_waited_for(rig: Rig
     elsewhere = await stuck(rig, "beta")
     await restored_beside_a_silence(rig, elsewhere)
     await rig.order("alpha", WaiveRegion())
-    await rig.until(
+    run = await rig.until(
         elsewhere, lambda run: run.why.reason is not Reason.NOT_SEEN_SINCE_RESTORE, within_s=30.0
     )
+    assert "beta" in run.why.message
+    assert "alpha" not in run.why.message
