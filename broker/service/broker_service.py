@@ -33,7 +33,8 @@ class BrokerService(broker_service_pb2_grpc.BrokerServiceServicer):
         active = tuple(sorted(set(RunState) - RUN_ENDED))
         page = await log.list_runs(RunQuery(states=active, page_size=1))
         unseen = unseen_regions(state, {r: log.region(r) for r in known}, known)
-        warnings = [f"{name} does not answer" for name in unreachable(world)]
+        warnings = [said for said in (log.trouble(),) if said]
+        warnings += [f"{name} does not answer" for name in unreachable(world)]
         warnings += [
             f"regions/{region}: {orphan.message}"
             for region in known

@@ -68,6 +68,10 @@ class Events(Protocol):
 class Settings(Protocol):
     """What ops set for regions, and the broker's own state."""
 
+    def trouble(self) -> str:
+        """Return why the log cannot be written, empty when it can."""
+        ...
+
     def region(self, region: str) -> RegionState:
         """Return a region's settings, the defaults when nothing was set."""
         ...

@@ -186,10 +186,12 @@ class Committer:
             connection.execute("begin immediate")
             yield
             connection.execute("commit")
+            self._picture.trouble = ""
         except BaseException as error:
             if connection.in_transaction:
                 connection.execute("rollback")
             if isinstance(error, sqlite3.Error):
+                self._picture.trouble = f"the log cannot be written: {error}"
                 raise LogUnwritableError(
                     f"the log cannot be written, nothing was changed: {error}"
                 ) from error

@@ -123,6 +123,13 @@ class Ledger:
         """Return what a team holds now."""
         return self._picture.standing(team, self._clock.now())
 
+    def trouble(self) -> str:
+        """Return why the log could not be written the last time, in words; empty when it could.
+
+        The time is written down every few seconds, so that it is as fresh as that.
+        """
+        return self._picture.trouble
+
     def broker(self) -> BrokerState:
         """Return the broker's own state: its incarnation, what it has surveyed."""
         state = self._picture.small.get(BROKER_STREAM)

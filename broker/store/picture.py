@@ -29,6 +29,7 @@ class Picture:
         self.live: dict[str, Run] = {}
         self.small: dict[str, SmallState] = {}
         self.holdings: dict[str, Holding] = {}
+        self.trouble = ""  # why the log could not be written the last time, in words
         self._settled: OrderedDict[str, Run] = OrderedDict()
         self._lock = threading.Lock()  # the writer settles runs while the event loop browses them
         self._load = load

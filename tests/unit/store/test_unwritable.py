@@ -52,10 +52,12 @@ def test_a_batch_that_the_disk_refuses_changes_nothing(
             with pytest.raises(LogUnwritableError, match=f"nothing was changed.*{word}"):
                 committer.commit(batch)
             assert (picture.live, picture.holdings) == known
+            assert word in picture.trouble
         database.execute(mend_it)
         assert prove(path) == ()
         committed = committer.commit(batch)
         assert [one.position for one in committed.recorded] == list(range(2, 202))
+        assert picture.trouble == ""
     assert prove(path) == ()
 
 
