@@ -7,7 +7,7 @@ moves, amends) is one wish, to close what is open, at any time. What becomes of 
 
 from collections.abc import Iterator
 
-from broker.loops.restoring import taken_over
+from broker.loops.restoring import Place, taken_over
 from regions.launcher import restore
 from regions.launcher import rules as production
 from regions.launcher.layout import EpochId, Revoked, Started
@@ -165,11 +165,11 @@ def _join(turn: Turn) -> Iterator[Move]:
 def _taken_over(turn: Turn, stores: tuple[restore.StoreSeen, ...], found: restore.Adopted) -> Move:
     world = turn.world
     grants = {grant.epoch: grant for store in stores for grant in store.grants}
-    sites = {
-        one.placement: site_of(int(one.placement[1:]), one.region)
+    places = {
+        one.placement: Place(site=site_of(int(one.placement[1:]), one.region), nodes=())
         for one in (*found.over, *found.open)
     }
-    told = taken_over(run_of(world.log), found, grants, sites, NOW)
+    told = taken_over(run_of(world.log), found, grants, places, NOW)
     _, batches = tell(turn.rules.decide, run_of(world.log), *told)
     names = [one.epoch.name for one in found.open]
     return (
