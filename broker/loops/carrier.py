@@ -76,6 +76,8 @@ class Carrier:
         self._wishes: dict[str, Wanted] = {}
         self._held: dict[str, object] = {}
         self._wish_again = Agenda()
+        # Looked at again at the next tick, which they do not bring nearer.
+        self._pending: set[str] = set()
         self._sent: dict[str, deque[tuple[float, int]]] = {}
         self.changes = desk.log.feed.subscribe()
         self.changes.add(set(roster.names()))
@@ -85,12 +87,13 @@ class Carrier:
         """Collect what has arrived, find new checkpoints, start what is wanted."""
         self._roster.refresh()
         now = self._clock.now()
-        changed = self.changes.take()
+        changed = self.changes.take() | self._pending
+        self._pending = set()
         await self._desk.for_each(sorted(self._roster.preparing), self._bring_bundles)
         saved = changed & self._roster.with_content
         with putting_back(self.changes, changed):
             retry = await self._desk.for_each(sorted(saved), self._record)
-            self.changes.add(set(retry))
+            self._pending |= set(retry)
             await self._collect()
         self._wish(changed, now)
         await self._start(now)
@@ -147,7 +150,7 @@ class Carrier:
         if seen is None or known.issuperset(seen.checkpoints):
             return
         if self._is_too_soon(epoch.region, epoch.id.folder):
-            self.changes.add({name})
+            self._pending.add(name)
             return
         await self._describe(run, epoch, known)
 
@@ -159,7 +162,7 @@ class Carrier:
             await self._say_failed(run.name, epoch.region, epoch.id.folder, error)
             return
         if finding is None:
-            self.changes.add({run.name})
+            self._pending.add(run.name)
             return
         for one in finding.found:
             if one.step not in known:

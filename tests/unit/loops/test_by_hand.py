@@ -16,7 +16,7 @@ from broker.model.states import PlacementEnd
 from regions.cluster import Cause, Grant, Outcome, Queue, Stage, Withdraw
 from replicator.checkpoint.paths import CheckpointPath
 from tests.builders import make_workload
-from tests.fakes.checkpoints import save
+from tests.fakes.checkpoints import marker_of, save
 from tests.unit.loops.handheld import Handheld, handheld
 from tests.unit.loops.seeing import epoch_seen, placement_seen, report
 
@@ -247,3 +247,26 @@ async def test_a_restored_broker_moves_nothing_before_its_survey(tmp_path: Path)
         await broker.agents.restorer.tick()
         await broker.settle(seconds=60.0)
         assert Queue in {type(action) for action in broker.clusters["alpha"].heard}
+
+
+async def test_a_save_that_does_not_fit_together_is_looked_at_again_without_haste(
+    one: Handheld,
+) -> None:
+    name = await started(one)
+    run = one.run(name)
+    epoch = run.open_epoch
+    assert epoch is not None
+    path = CheckpointPath(run_key=run.uid, epoch=epoch.id.folder, step=100)
+    store = one.stores["alpha"]
+    store.put(f"{path.prefix}model", [b"87654321"])
+    store.put(f"{path.prefix}.complete", [marker_of({"model": b"12345678"})])
+    show_epoch(one, name, 100)
+    await one.settle()
+    one.agents.carrier.changes.take()
+    one.agents.carrier.changes.add({name})
+    await one.agents.carrier.tick()
+    # Its own tick is no news: else it would tick as fast as it can until the save is whole.
+    assert one.agents.carrier.changes.take() == frozenset()
+    store.put(f"{path.prefix}model", [b"12345678"])
+    await one.settle(60.0)
+    assert [c.ref.step for c in one.run(name).checkpoints] == [100]
