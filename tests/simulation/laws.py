@@ -171,16 +171,14 @@ def law_5_no_anchor_no_restart(record: Record, gang: GangTruth) -> Iterator[str]
     """After its own code failed without any complete checkpoint, a run starts again only when its
     user says so."""
     truth = record.runs[gang.run_key]
-    for epoch, failed_s in truth.own_failures.items():
-        seal = truth.seals.get(epoch)
-        is_blind = seal is not None and seal.rule is CloseRule.UNREACHABLE
-        is_anchored = any(
-            run_key == gang.run_key and record.saved_s[run_key, name, step] <= failed_s + 1.0
+    for epoch, failure in truth.counted_failures().items():
+        is_anchored = truth.is_fork or any(
+            run_key == gang.run_key and record.saved_s[run_key, name, step] <= failure.at_s
             for run_key, name, step in record.saves
         )
-        is_asked = truth.resumed_s >= failed_s
-        is_later = epoch != gang.epoch and gang.began_s > failed_s
-        if is_later and not (is_blind or is_anchored or is_asked or epoch in truth.stopped):
+        is_asked = truth.resumed_s >= failure.at_s
+        is_later = epoch != gang.epoch and gang.began_s > failure.at_s
+        if is_later and not (is_anchored or is_asked):
             yield f"{gang.epoch} begins though {epoch} failed by itself before any checkpoint"
 
 
@@ -220,10 +218,12 @@ def law_7_caps_are_kept(record: Record, team: str) -> Iterator[str]:
 
 
 def law_7_restarts_are_counted(record: Record, uid: str, limit: int) -> Iterator[str]:
-    """A run's own code fails at most once more often than it may be restarted."""
+    """A run's own code fails at most once more often than it may be restarted, since its user last
+    asked for a start: with that the count begins anew."""
     truth = record.runs[uid]
-    counted = [e for e in truth.own_failures if e not in truth.stopped]
-    if len(counted) > limit + 1 and truth.resumed_s < 0:
+    failures = truth.counted_failures().values()
+    counted = [one for one in failures if one.at_s > truth.resumed_s]
+    if len(counted) > limit + 1:
         yield f"its own code failed {len(counted)} times where {limit} restarts are allowed"
 
 

@@ -139,6 +139,8 @@ class Place:
         ``takes_store``: the store is on the same machine, and not to be reached meanwhile.
         """
         self.is_down, self._takes_store = True, takes_store
+        for job in self.world.state.live_jobs():
+            self._witness.excused(self.region, job.name)
         for process in self.processes.values():
             process.kill()
 
@@ -234,8 +236,8 @@ class Place:
     def failures_of(self, run_key: str) -> int:
         return self._witness.failures[run_key]
 
-    def failed(self, run_key: str, epoch: layout.EpochId) -> None:
-        self._witness.failed(run_key, epoch)
+    def failed(self, run_key: str, epoch: layout.EpochId, rank: int) -> None:
+        self._witness.failed(run_key, epoch, rank)
 
     def saved(
         self, run_key: str, epoch: layout.EpochId, step: int, files: dict[str, bytes]

@@ -14,6 +14,8 @@ from broker.model.checkpoint import CheckpointRef
 from broker.model.run import CloseRule
 from regions.launcher.layout import Grant
 
+NEVER_S = float("inf")
+NOTICED_S = 30.0  # a verdict waits 8 s here, from when it is seen, and clusters are seen late
 Save = tuple[str, str, int]
 """A run key, an epoch's folder and a step."""
 
@@ -55,12 +57,21 @@ class SealTruth:
     at_s: float
 
 
+@dataclass(frozen=True, slots=True)
+class OwnFailure:
+    """A rank's program failed by itself."""
+
+    at_s: float
+    rank: int
+
+
 @dataclass(slots=True)
 class RunTruth:
     """What the logs of all lives said of one run, and what its program did.
 
-    ``own_failures`` are the epochs that its own code ended, with when. ``resumed_s`` is when its
-    user last asked for a start.
+    ``own_failures`` are the epochs that its own code ended. ``stopped`` are those that a log told
+    to stop or to drain for any other reason, ``struck_s`` is when machines were first taken.
+    ``resumed_s`` is when its user last asked for a start.
     """
 
     name: str = ""
@@ -72,10 +83,33 @@ class RunTruth:
     given_up: set[str] = field(default_factory=set)
     bad: dict[tuple[str, int], float] = field(default_factory=dict)
     stopped: set[str] = field(default_factory=set)
-    own_failures: dict[str, float] = field(default_factory=dict)
+    struck_s: dict[str, float] = field(default_factory=dict)
+    own_failures: dict[str, OwnFailure] = field(default_factory=dict)
+    is_fork: bool = False
     resumed_s: float = -1.0
     ended_s: float | None = None
     ended: str = ""
+
+    def counted_failures(self) -> dict[str, OwnFailure]:
+        """Return the failures that are surely the run's own, by epoch, as a log can know them."""
+        return {
+            epoch: failure
+            for epoch, failure in self.own_failures.items()
+            if not self._is_excused(epoch, failure)
+        }
+
+    def _is_excused(self, epoch: str, failure: OwnFailure) -> bool:
+        # Who is asked to leave may end as it likes, and of a failure shortly before that is not
+        # heard of yet a log cannot know which came first.
+        if epoch in self.stopped:
+            return True
+        # A machine that goes is noticed late, and then explains the failure before it: a verdict
+        # waits for such a notice, for as long as the policy says.
+        if self.struck_s.get(epoch, NEVER_S) <= failure.at_s + NOTICED_S:
+            return True
+        # Closed by rule (d): nobody has looked.
+        seal = self.seals.get(epoch)
+        return seal is not None and seal.rule is CloseRule.UNREACHABLE
 
 
 @dataclass(slots=True)

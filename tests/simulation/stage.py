@@ -90,10 +90,9 @@ class Stage:
             truth = record.runs[run.uid]
             if not run.is_ended:
                 truth.ended_s = None
-            # What a user marked after the backup, and failures since, the log cannot know.
+            # What a user marked after the backup the log cannot know.
             marked = {(c.ref.epoch.folder, c.ref.step) for c in run.checkpoints if c.is_bad}
             truth.bad = {key: at_s for key, at_s in truth.bad.items() if key in marked}
-            truth.stopped |= truth.own_failures.keys()
         self.restored_since_s = None
 
     def look(self) -> None:

@@ -76,8 +76,8 @@ class Stage(Protocol):
         """Return how often this run's own code has failed."""
         ...
 
-    def failed(self, run_key: str, epoch: EpochId) -> None:
-        """The run's own code fails now."""
+    def failed(self, run_key: str, epoch: EpochId, rank: int) -> None:
+        """The run's own code fails now, in one rank."""
         ...
 
     def saved(self, run_key: str, epoch: EpochId, step: int, files: dict[str, bytes]) -> None:
@@ -139,9 +139,10 @@ class Gang:
             return
         has_failures_left = self._stage.failures_of(self._run_key) < program.fails
         if self.step == program.fails_at and has_failures_left:
-            self._stage.failed(self._run_key, self._epoch)
             ranks = sorted(self._ranks)
-            self._ranks[ranks[self._stage.pick(len(ranks))]].child_exited(1)
+            rank = ranks[self._stage.pick(len(ranks))]
+            self._stage.failed(self._run_key, self._epoch, rank)
+            self._ranks[rank].child_exited(1)
             return
         if self.step % program.save_every == 0:
             self._save()

@@ -22,7 +22,7 @@ from regions.launcher import layout
 from regions.local.state import WithdrawOrder
 from tests.fakes.region_store import Objects
 from tests.simulation import laws
-from tests.simulation.record import Acked, GangTruth, Record, SealTruth
+from tests.simulation.record import Acked, GangTruth, OwnFailure, Record, SealTruth
 
 if TYPE_CHECKING:
     from tests.simulation.processes import Process
@@ -121,10 +121,11 @@ class Witness:
         gang.ranks.discard(process.rank)
         self.note(gang.run_key, f"{place.region} {gang.placement} rank {process.rank} is over")
 
-    def failed(self, run_key: str, epoch: layout.EpochId) -> None:
+    def failed(self, run_key: str, epoch: layout.EpochId, rank: int) -> None:
         """The program fails by itself."""
         self.record.failures[run_key] += 1
-        self.record.runs[run_key].own_failures.setdefault(epoch.name, self._loop.time())
+        failure = OwnFailure(self._loop.time(), rank)
+        self.record.runs[run_key].own_failures.setdefault(epoch.name, failure)
         self.note(run_key, f"{epoch.name} fails by itself")
 
     def excused(self, region: str, placement: str) -> None:
@@ -134,7 +135,8 @@ class Witness:
         for gang in self.record.gangs.values():
             if (gang.place, gang.placement) == (region, placement):
                 self._excused.add((region, placement))
-                self.record.runs[gang.run_key].stopped.add(gang.epoch)
+                struck_s = self.record.runs[gang.run_key].struck_s
+                struck_s.setdefault(gang.epoch, self._loop.time())
 
     def saved(
         self, run_key: str, epoch: layout.EpochId, step: int, files: dict[str, bytes]
@@ -219,6 +221,7 @@ class Witness:
             record.uids[one.stream] = event.uid
             truth = record.runs[event.uid]
             truth.name, truth.team = one.stream, event.intent.team
+            truth.is_fork = event.fork_checkpoint is not None
             truth.submitted_s = self._loop.time()
         uid = record.uids[one.stream]
         truth = record.runs[uid]
@@ -256,6 +259,8 @@ class Witness:
                 truth.placements.add(event.placement)
             case happened.WithdrawalOrdered() | happened.PlacementEnded():
                 truth.given_up.add(event.placement)
+            case happened.StopOrdered() if event.reason is Reason.COMMAND_FAILED:
+                pass  # that is the verdict on a failure, and excuses none
             case happened.StopOrdered() | happened.DrainRequested():
                 truth.stopped.add(event.epoch.folder)
             case happened.Granted():
