@@ -7,7 +7,7 @@ looked through. Read ``Observer.tick`` first.
 import asyncio
 from dataclasses import dataclass
 
-from broker.history.regional import StoreDoubt
+from broker.history.regional import RegionState, StoreDoubt
 from broker.loops.believing import believed, without_impostors, without_store
 from broker.loops.desk import Clock, Desk, NewerIncarnationError, putting_back
 from broker.loops.outposts import Outpost
@@ -51,7 +51,8 @@ class Observer:
 
     async def tick(self) -> None:
         """Look once. Raises NewerIncarnationError when a newer life of the broker was there."""
-        look, doubt = self._believed(await self._look())
+        known = self._trust.known(self._outpost.region)
+        look, doubt = self._believed(await self._look(), known)
         # What the log changed meanwhile is looked through too: it may explain what was seen.
         self._roster.refresh()
         if isinstance(look, ClusterObservation):
@@ -99,13 +100,13 @@ class Observer:
         return frozenset(self._roster.concerned(keys))
 
     def _believed(
-        self, look: ClusterObservation | _Silence
+        self, look: ClusterObservation | _Silence, known: RegionState
     ) -> tuple[ClusterObservation | _Silence, StoreDoubt | None]:
         """Return a look without what a store says that is not the one which the log knows."""
         seen = look if isinstance(look, ClusterObservation) else look.store
         if seen is None or seen.claims is None:
             return look, None
-        match self._trust.judge(self._outpost.region, seen.claims):
+        match self._trust.judge(known, seen.claims):
             case Superseded() as other:
                 raise NewerIncarnationError(other.message)
             case StoreDoubt() as doubt:

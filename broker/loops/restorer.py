@@ -113,12 +113,12 @@ class Restorer:
 
     async def _ask_who_it_is(self, region: str) -> None:
         """Claim a store that is nobody's, and say of one that is not ours why it is out of use."""
-        store = self._controls[region]
+        store, known = self._controls[region], self._trust.known(region)
         try:
             claims = await self._call(lambda: gatehouse.read_claims(store))
         except (StoreError, TimeoutError):
             return  # asked again at the next tick; a store that is silent starts nothing either
-        match self._trust.judge(region, claims):
+        match self._trust.judge(known, claims):
             case Sound():
                 # Said again where it was in doubt: the right one is back.
                 await self._desk.tell(f"regions/{region}", ClaimStore(store=claims.identity))

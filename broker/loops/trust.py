@@ -60,9 +60,17 @@ class Trust:
         self._log = log
         self._regions = tuple(sorted(regions))
 
-    def judge(self, region: str, claims: StoreClaims) -> Verdict:
-        """Return what to make of the store that answers for a region."""
-        known = self._log.region(region)
+    def known(self, region: str) -> RegionState:
+        """Return what the log knows of a region now.
+
+        Whoever looks asks before the look: a store that was claimed while it was read has not lost
+        what it did not have yet.
+        """
+        return self._log.region(region)
+
+    def judge(self, known: RegionState, claims: StoreClaims) -> Verdict:
+        """Return what to make of a region's store, by what was ``known`` before it was read."""
+        region = known.id
         others = {
             store: other
             for other in self._regions

@@ -27,7 +27,8 @@ from regions.launcher.store import Store, StoreError
 RESYNC_S = 60.0
 """How often runs are looked for that nobody named."""
 CLAIMS_S = 5.0
-"""How often a store in which nothing is open is asked who it is; any other is at each look."""
+"""How often a store with a name, in which nothing is open, is asked who it is; any other is at each
+look."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,7 +64,7 @@ class StoreEye:
         trouble, named = "", frozenset(active)
         wanted = {*self._open, *named, *self._unread}
         try:
-            if wanted or self._claims is None or now_s >= self._claims_at_s + CLAIMS_S:
+            if wanted or self._is_nameless() or now_s >= self._claims_at_s + CLAIMS_S:
                 self._ask_who_it_is(now_s)
                 wanted = {*self._open, *named, *self._unread}
             wanted |= self._found(now_s)
@@ -87,6 +88,9 @@ class StoreEye:
             trouble=trouble,
             unread={} if trouble else dict(self._unread),
         )
+
+    def _is_nameless(self) -> bool:
+        return self._claims is None or not self._claims.identity
 
     def _ask_who_it_is(self, now_s: float) -> None:
         """Read the store's claims, and forget all that was read when it is another store.

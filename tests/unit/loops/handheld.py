@@ -7,7 +7,7 @@ port is scripted, and time moves when a test moves it. Read ``Handheld.settle`` 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
@@ -65,17 +65,23 @@ class AtOnce:
 
 @dataclass(slots=True)
 class ScriptedCluster:
-    """The far side of a port: shows ``shown``, answers each action with ``answer``."""
+    """The far side of a port: shows ``shown``, answers each action with ``answer``.
+
+    ``meanwhile`` goes on while it is looked at.
+    """
 
     shown: ClusterObservation
     is_silent: bool = False
     answer: Outcome = DONE
     heard: list[Action] = field(default_factory=list)
     faults: list[Fault] = field(default_factory=list)
+    meanwhile: Callable[[], Awaitable[None]] | None = None
 
     async def observe(self) -> ClusterObservation:
         if self.is_silent:
             raise ClusterUnreachableError("silent")
+        if self.meanwhile is not None:
+            await self.meanwhile()
         return self.shown
 
     async def apply(self, actions: tuple[Action, ...]) -> tuple[Outcome, ...]:

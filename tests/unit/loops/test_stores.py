@@ -77,6 +77,19 @@ async def test_a_wiped_store_is_used_again_once_a_person_accepts_it(tmp_path: Pa
         assert broker.leg(run).site.region == "alpha"
 
 
+async def test_a_store_that_is_claimed_during_a_look_has_lost_nothing(tmp_path: Path) -> None:
+    async with handheld(tmp_path, "alpha") as broker:
+        cluster = broker.clusters["alpha"]
+        nameless = gatehouse.read_claims(DirectoryStore(str(tmp_path / "alpha")))
+        cluster.shown = replace(cluster.shown, claims=nameless)
+        cluster.meanwhile = broker.agents.restorer.tick
+        for observer in broker.agents.observers:
+            await observer.tick()
+        assert broker.ledger.region("alpha").store
+        assert doubts(broker) == {"alpha": None}
+        assert reasons(broker, "alpha") == set()
+
+
 async def test_the_right_store_brought_back_ends_the_doubt_by_itself(tmp_path: Path) -> None:
     async with handheld(tmp_path, "alpha") as broker:
         await look(broker, tmp_path)

@@ -189,6 +189,7 @@ def test_what_is_over_is_read_no_more_and_what_was_removed_is_forgotten(tmp_path
     root = tmp_path / "store"
     store = HangingStore(str(DirectoryStore.create(str(root)).root))
     store.answers.set()
+    claim_identity(store, "one")
     write_grant(store, "run1", grant_of(1, "a" * 12))
     revoke(store, "run1", 1, "broker")
     eye = StoreEye(store)
@@ -253,6 +254,14 @@ def test_another_store_in_its_place_shows_nothing_of_the_one_before(tmp_path: Pa
     root.rmdir()
     (tmp_path / "gone").rename(root)
     assert eye.look((), frozenset(), 2.0 + CLAIMS_S).epochs == first.epochs
+
+
+def test_a_store_that_was_just_claimed_shows_its_name_at_the_next_look(tmp_path: Path) -> None:
+    store = DirectoryStore.create(str(tmp_path / "store"))
+    eye = StoreEye(store)
+    assert eye.look((), frozenset(), 0.0).claims == StoreClaims(identity="")
+    claim_identity(store, "one")
+    assert eye.look((), frozenset(), 0.1).claims == StoreClaims(identity="one")
 
 
 class TurningStore(DirectoryStore):
