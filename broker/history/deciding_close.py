@@ -117,7 +117,12 @@ def _verdict(run: Run, epoch: Epoch, command: CloseEpoch) -> Verdict:
 
 
 def _was_revoked(epoch: Epoch, stop: Why) -> bool:
-    """Return whether it was stopped before it had started, as far as the log knew."""
+    """Return whether it was stopped before it had started, as far as the log knew.
+
+    A verdict on ranks that were heard is no revocation, though it may be logged before the start.
+    """
+    if stop.reason is Reason.COMMAND_FAILED:
+        return False
     return epoch.started_s is None or stop.since_s < epoch.started_s
 
 

@@ -71,6 +71,13 @@ def test_a_revocation_that_came_too_late_is_nobodys_loss() -> None:
     assert story.run.infrastructure_losses == 0
 
 
+def test_a_failure_that_is_heard_before_the_start_was_logged_is_the_runs_own() -> None:
+    story = Story(make_intent()).accepted().placed().prepared().granted().wait(1)
+    story.do(StopEpoch(reason=Reason.COMMAND_FAILED, message="Rank 1 ended with exit code 1"))
+    story.wait(1).started().closed(143, 1, rule=CloseRule.FENCE_HEARD)
+    assert outcome(story) == (RunState.FAILED, Reason.FAILED_BEFORE_CHECKPOINT)
+
+
 def test_what_befalls_a_gang_that_leaves_as_planned_is_no_loss() -> None:
     story = training(infrastructure_losses=0).saved(100).stopped(Reason.REGION_DRAINING)
     story.closed(143, 143, rule=CloseRule.FENCE_HEARD, cause=Reason.NODE_PREEMPTED)
