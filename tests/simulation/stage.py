@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 SILENT_S = 75.0  # a policy's patience with a silent cluster is 30 s here
 HELD_S = 150.0
+LOOKED_S = 10.0  # between two looks of the laws
 BUNDLE = b"what git would pack"
 BUNDLE_DIGEST = hashlib.sha256(BUNDLE).hexdigest()
 
@@ -104,6 +105,7 @@ class Stage:
                     found = laws.law_8_a_gate_is_left(process, now_s)
                     self.witness.breach("law 8", process.spec.run_key, found)
                     self._look_at(place, process, now_s)
+        self._note_silence(now_s)
         self._look_at_the_old_broker(now_s)
         life = self.life
         if life is None or life.log is None or life.is_dead or life.is_former:
@@ -117,6 +119,15 @@ class Stage:
             self.witness.check_waits(runs, broker_s, broker_s - (now_s - since_s))
             self._look_at_silence(runs, now_s, since_s, broker_s)
         self._look_at_what_is_held(now_s, life.since_s)
+
+    def _note_silence(self, now_s: float) -> None:
+        """Keep since when brokerd hears nothing of a cluster, or of its store."""
+        for place in self.places.values():
+            weather = place.weather
+            if not (place.is_silent or place.is_store_down or weather.is_store_cut):
+                place.silent_since_s = None
+            elif place.silent_since_s is None:
+                place.silent_since_s = now_s
 
     def _look_at_the_old_broker(self, now_s: float) -> None:
         """See whether an old broker goes on though it can see that it has a successor."""
@@ -144,14 +155,11 @@ class Stage:
     ) -> None:
         """See whether the silence of a cluster is said to those who train there."""
         for place in self.places.values():
-            weather = place.weather
-            if not (place.is_silent or place.is_store_down or weather.is_store_cut):
-                place.silent_since_s = None
-                continue
             if place.silent_since_s is None:
-                place.silent_since_s = now_s
+                continue
             silent_s = now_s - max(place.silent_since_s, since_s)
-            began_s = broker_s - (now_s - place.silent_since_s)
+            # It was noted at the first look, and said by then if it had begun long before.
+            began_s = broker_s - (now_s - place.silent_since_s) - LOOKED_S
             for run in runs if silent_s > SILENT_S else ():
                 epoch = run.open_epoch
                 if epoch is None or epoch.cluster != place.cluster or epoch.stop is not None:
