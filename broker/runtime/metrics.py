@@ -4,6 +4,8 @@ The rule: names say their unit; label values come from closed sets of ours, neve
 that no client can make a million series. Read ``Metrics`` first.
 """
 
+from functools import partial
+
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, start_http_server
 
 _MINUTES = (1, 5, 15, 60, 300, 900, 3_600, 7_200, 18_000, 43_200, 86_400)
@@ -16,78 +18,59 @@ class Metrics:
     def __init__(self) -> None:
         registry = CollectorRegistry()
         self.registry = registry
-        self.events = Counter(
-            "broker_events", "Events written, by type", ["type"], registry=registry
-        )
-        self.refused = Counter(
-            "broker_commands_refused", "Commands refused, by reason", ["reason"], registry=registry
-        )
-        self.commit_seconds = Histogram(
+        counter = partial(Counter, registry=registry)
+        gauge = partial(Gauge, registry=registry)
+        histogram = partial(Histogram, registry=registry)
+        self.events = counter("broker_events", "Events written, by type", ["type"])
+        self.refused = counter("broker_commands_refused", "Commands refused, by reason", ["reason"])
+        self.commit_seconds = histogram(
             "broker_log_commit_seconds",
             "From a command's arrival at the log to its fsync",
             buckets=_COMMIT,
-            registry=registry,
         )
-        self.wait_seconds = Histogram(
+        self.wait_seconds = histogram(
             "broker_wait_seconds",
             "How long placements stood in a phase before they started",
             ["phase"],
             buckets=_MINUTES,
-            registry=registry,
         )
-        self.time_to_useful_work_seconds = Histogram(
+        self.time_to_useful_work_seconds = histogram(
             "broker_time_to_useful_work_seconds",
             "From submit to the first training step",
             buckets=_MINUTES,
-            registry=registry,
         )
-        self.runs = Gauge(
-            "broker_runs", "Live runs, by state and reason", ["state", "reason"], registry=registry
-        )
-        self.live_cost = Gauge(
+        self.runs = gauge("broker_runs", "Live runs, by state and reason", ["state", "reason"])
+        self.live_cost = gauge(
             "broker_live_runs_cost_dollars",
             "What the live runs have cost so far, by whether their gang had started or stood idle",
             ["doing"],
-            registry=registry,
         )
-        self.paid_gpus = Gauge(
+        self.paid_gpus = gauge(
             "broker_paid_gpus",
             "GPUs that are paid for now, by whether their gang has started or stands idle",
             ["doing"],
-            registry=registry,
         )
-        self.grants = Counter("broker_grants", "Epochs opened", registry=registry)
-        self.withdrawals = Counter(
-            "broker_withdrawals", "Placements taken out, by reason", ["reason"], registry=registry
+        self.grants = counter("broker_grants", "Epochs opened")
+        self.withdrawals = counter(
+            "broker_withdrawals", "Placements taken out, by reason", ["reason"]
         )
-        self.seals = Counter("broker_seals", "Epochs closed, by rule", ["rule"], registry=registry)
-        self.forecast_ratio = Histogram(
+        self.seals = counter("broker_seals", "Epochs closed, by rule", ["rule"])
+        self.forecast_ratio = histogram(
             "broker_forecast_ratio",
             "Time to the gate over the forecast's median (1 is a right forecast)",
             buckets=(0.1, 0.25, 0.5, 0.8, 1.0, 1.25, 2.0, 4.0, 10.0),
-            registry=registry,
         )
-        self.ticks = Counter("broker_ticks", "Ticks of a loop", ["loop"], registry=registry)
-        self.tick_seconds = Histogram(
-            "broker_tick_seconds", "How long a tick took", ["loop"], registry=registry
-        )
-        self.failures = Counter(
-            "broker_task_failures", "What raised, by task", ["task"], registry=registry
-        )
-        self.cluster_silent_seconds = Gauge(
+        self.ticks = counter("broker_ticks", "Ticks of a loop", ["loop"])
+        self.tick_seconds = histogram("broker_tick_seconds", "How long a tick took", ["loop"])
+        self.failures = counter("broker_task_failures", "What raised, by task", ["task"])
+        self.cluster_silent_seconds = gauge(
             "broker_cluster_silent_seconds",
             "For how long a cluster has not answered; 0 while it does",
             ["cluster"],
-            registry=registry,
         )
-        self.orphans = Gauge(
-            "broker_orphans", "Objects of ours that no run knows", ["cluster"], registry=registry
-        )
-        self.unknown_causes = Counter(
-            "broker_unknown_causes",
-            "Things a cluster said that no table explains",
-            ["cluster"],
-            registry=registry,
+        self.orphans = gauge("broker_orphans", "Objects of ours that no run knows", ["cluster"])
+        self.unknown_causes = counter(
+            "broker_unknown_causes", "Things a cluster said that no table explains", ["cluster"]
         )
 
     def serve(self, host: str, port: int) -> None:
