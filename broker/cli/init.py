@@ -52,6 +52,7 @@ workload:                         # never changes; broker fork makes a run of an
   #   keep_every_steps: 10000
   # progress:
   #   timeout: 30m                # no step for this long is a hang
+  #   loss_field: train/loss      # where a report's fields hold the loss
 
 terms:                            # broker amend changes them at any time
   capacity_types: [spot, flex, on-demand]

@@ -52,7 +52,11 @@ def queue(run: Run, placement: Placement, policy: RegionPolicy, mark: str) -> Qu
             topology=option.topology.value,
         ),
         command=workload.command,
-        env={**dict(workload.env), "BROKER_CAPACITY_TYPE": site.capacity_type.value},
+        env={
+            **dict(workload.env),
+            "BROKER_CAPACITY_TYPE": site.capacity_type.value,
+            "BROKER_LOSS_FIELD": workload.progress.loss_field,
+        },
         image=workload.image,
         bundle_digest=workload.bundle_digest,
         secrets=tuple((s.name, s.env, s.mount_path) for s in workload.secrets),

@@ -36,10 +36,11 @@ class DrainAnswer:
 
 
 class Exchange:
-    """The directory of one process."""
+    """The directory of one process. ``loss_field`` is what training calls its loss."""
 
-    def __init__(self, folder: str) -> None:
+    def __init__(self, folder: str, loss_field: str) -> None:
         self.folder = folder
+        self._loss_field = loss_field
 
     def progress(self) -> Optional[Progress]:
         """Return what training last said, or None."""
@@ -48,9 +49,16 @@ class Exchange:
             return None
         return Progress(
             step=_whole(found.get("step")),
-            loss=_number(found.get("loss")),
+            loss=_number(self._loss_of(found)),
             samples=_whole(found.get("samples")),
         )
+
+    def _loss_of(self, found: Dict[str, Any]) -> Any:
+        # Beside the step, or among the few more numbers that training may tell.
+        if self._loss_field in found:
+            return found[self._loss_field]
+        fields = found.get("fields")
+        return fields.get(self._loss_field) if isinstance(fields, dict) else None
 
     def drain_answer(self) -> Optional[DrainAnswer]:
         """Return the acknowledgement of a drain, or None."""

@@ -75,7 +75,8 @@ class _Attendant:
         self._place = place
         self._grant = grant
         self._ear = ear
-        self._exchange = Exchange(os.path.join(place.private_dir, "exchange"))
+        folder = os.path.join(place.private_dir, "exchange")
+        self._exchange = Exchange(folder, place.settings.loss_field)
         self._beat = 0
         self._is_draining = False
         self._was_answered = False

@@ -14,6 +14,7 @@
 ``BROKER_REPORT_S``          how often a running process reports (5)
 ``BROKER_GRACE_S``           from SIGTERM to SIGKILL (10)
 ``BROKER_NOTICE_S``          from a SIGTERM that the launcher receives to SIGKILL, in all (25)
+``BROKER_LOSS_FIELD``        the field of a progress note that is the loss (loss)
 ``BROKER_END_RETRY_S``       how long the end report is retried after the exit (60)
 ``BROKER_EXIT_FILE``         where to keep the end on this machine too (``exit.json`` in the
                              private directory)
@@ -39,6 +40,7 @@ _OWN = (
     "BROKER_PLACEMENT",
     "BROKER_WORK_DIR",
     "BROKER_EXIT_FILE",
+    "BROKER_LOSS_FIELD",
 )
 _DURATIONS = {
     "BROKER_GATE_TIMEOUT_S": 3600.0,
@@ -50,6 +52,7 @@ _DURATIONS = {
     "BROKER_NOTICE_S": 25.0,
     "BROKER_END_RETRY_S": 60.0,
 }
+LOSS_FIELD = "loss"
 _MAX_DURATION_S = 30 * 86400.0
 
 
@@ -77,6 +80,7 @@ class Settings:
     grace_s: float
     notice_s: float
     end_retry_s: float
+    loss_field: str
     command: Tuple[str, ...]
     passed_on: Dict[str, str]
 
@@ -105,6 +109,7 @@ def read_settings(environ: Mapping[str, str], command: Tuple[str, ...]) -> Setti
         grace_s=seconds["BROKER_GRACE_S"],
         notice_s=seconds["BROKER_NOTICE_S"],
         end_retry_s=seconds["BROKER_END_RETRY_S"],
+        loss_field=environ.get("BROKER_LOSS_FIELD") or LOSS_FIELD,
         command=command,
         passed_on={k: v for k, v in environ.items() if k not in _OWN and k not in _DURATIONS},
     )

@@ -5,6 +5,8 @@ from pathlib import Path
 
 from broker.loops import orders
 from broker.model.checkpoint import CheckpointRef, EpochId
+from broker.model.intent import ProgressSpec
+from broker.model.policy import RegionPolicy
 from broker.model.run import Epoch
 from regions.cluster import Outcome
 from regions.launcher import codec, layout
@@ -12,7 +14,7 @@ from regions.launcher.reading import read_record
 from regions.launcher.store import DirectoryStore
 from regions.local import wire
 from regions.local.orders import Orders
-from tests.builders import Story, make_checkpoint
+from tests.builders import Story, make_checkpoint, make_intent, make_workload
 
 EPOCHS, STEPS = 1_200, 12_000
 
@@ -23,6 +25,18 @@ async def silent(_: wire.Request) -> wire.Reply:
 
 def of_number(epoch: Epoch, number: int) -> Epoch:
     return replace(epoch, id=EpochId(number=number, nonce=f"{number:012x}"))
+
+
+def test_a_gang_is_told_what_its_training_calls_its_loss() -> None:
+    workload = make_workload(env=(("A", "b"),), progress=ProgressSpec(loss_field="train/loss"))
+    story = Story(intent=make_intent(workload=workload)).accepted().placed()
+    (placement,) = story.run.placements.values()
+    order = orders.queue(story.run, placement, RegionPolicy(), "mark")
+    assert order.env == {
+        "A": "b",
+        "BROKER_CAPACITY_TYPE": placement.site.capacity_type.value,
+        "BROKER_LOSS_FIELD": "train/loss",
+    }
 
 
 async def test_the_grant_of_a_long_life_can_be_read_and_carries_the_newest(tmp_path: Path) -> None:

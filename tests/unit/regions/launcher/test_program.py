@@ -29,6 +29,9 @@ def test_settings_are_read_and_only_the_clusters_own_are_passed_on() -> None:
     assert (settings.store_path, settings.rank, settings.world_size) == ("/store", 1, 2)
     assert (settings.gate_poll_s, settings.gate_timeout_s) == (0.5, 3600.0)
     assert settings.passed_on == {"RANK": "1", "WORLD_SIZE": "2", "MASTER_ADDR": "10.0.0.1"}
+    assert settings.loss_field == "loss"
+    named = read_settings({**GOOD, "BROKER_LOSS_FIELD": "train/loss"}, ("true",))
+    assert (named.loss_field, named.passed_on) == ("train/loss", settings.passed_on)
 
 
 @pytest.mark.parametrize(
@@ -92,4 +95,22 @@ def test_what_training_says_is_anybodys_text(
     tmp_path: Path, text: str, progress: Progress | None
 ) -> None:
     (tmp_path / "progress.json").write_text(text)
-    assert Exchange(str(tmp_path)).progress() == progress
+    assert Exchange(str(tmp_path), "loss").progress() == progress
+
+
+@pytest.mark.parametrize(
+    ("text", "loss"),
+    [
+        ('{"loss": 9, "fields": {"train/loss": 0.5}}', 0.5),
+        ('{"loss": 9, "train/loss": 0.25}', 0.25),
+        ('{"loss": 9, "fields": {"train/loss": "low"}}', None),
+        ('{"loss": 9, "fields": [1]}', None),
+        ('{"loss": 9}', None),
+    ],
+)
+def test_the_loss_is_the_field_that_the_intent_names(
+    tmp_path: Path, text: str, loss: float | None
+) -> None:
+    (tmp_path / "progress.json").write_text(text)
+    found = Exchange(str(tmp_path), "train/loss").progress()
+    assert found == Progress(None, loss, None)
