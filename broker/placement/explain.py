@@ -4,7 +4,6 @@ The rule: every wait has a reason, a sentence, a next action and a time for it (
 serves ExplainRun and validate_only; ``say_*`` are the sentences that the plan writes down.
 """
 
-import re
 from dataclasses import dataclass
 
 from broker.model.capacity import Offer, Refusal
@@ -26,11 +25,10 @@ from broker.placement.patience import row_for, stuck_at_s
 from broker.placement.share import Blocked, Tally
 from broker.placement.view import View
 from broker.placement.wait import ends_s
-from broker.placement.words import counted, duration, money, times
+from broker.placement.words import counted, duration, money, times, without_numbers
 
 LOOK_S = 300.0  # news comes sooner; without any, each offer is looked at again this often
 TURN_LOOK_S = 3600.0
-_DIGITS = re.compile(r"\d+")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -214,14 +212,14 @@ def next_step(
 def is_news(old: Why, new: SayWait, now: Moment) -> bool:
     """Return whether a sentence says something that the last did not.
 
-    A number that moved is no news by itself: ``explain`` tells it to who asks. It is written
-    again once the time that the last one promised has passed.
+    A number that moved is no news by itself: who asks is told it as it is (``words.renumbered``).
+    It is written again once the time that the last one promised has passed.
     """
     if (old.reason, old.next_action) != (new.reason, new.next_action):
         return True
     if old.next_at_s is None or old.next_at_s <= now.elapsed_s:
         return True
-    return _DIGITS.sub("", old.message) != _DIGITS.sub("", new.message)
+    return without_numbers(old.message) != without_numbers(new.message)
 
 
 def _no_place(

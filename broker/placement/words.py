@@ -1,6 +1,10 @@
 """Durations, money and counts in the words that users read."""
 
+import re
 from decimal import Decimal
+
+# A number that stands by itself: the 4 of us-east4 is a part of a name.
+_NUMBER = re.compile(r"(?<![\w-])\d[\d.,]*")
 
 
 def duration(seconds: float) -> str:
@@ -31,3 +35,18 @@ def times(number: int) -> str:
 def counted(number: int, noun: str) -> str:
     """Return a number with its noun, "1 node" or "3 nodes"."""
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def without_numbers(sentence: str) -> str:
+    """Return a sentence without what is counted in it; names keep their digits."""
+    return _NUMBER.sub("", sentence)
+
+
+def renumbered(said: str, now: str) -> str:
+    """Return a sentence that begins as ``now`` does but for its numbers, with those of ``now``.
+
+    One that says something else is returned as it is.
+    """
+    same = r"\d[\d.,]*".join(map(re.escape, _NUMBER.split(now)))
+    found = re.match(same, said) if now else None
+    return said if found is None else now + said[found.end() :]

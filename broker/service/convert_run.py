@@ -5,6 +5,8 @@ the same until it changes; what grows with time (phases, cost) is as of now. Rea
 first.
 """
 
+from dataclasses import replace
+
 from broker.model import billing
 from broker.model.bill import PaidTime, PhaseCost
 from broker.model.checkpoint import Checkpoint, EpochId
@@ -21,6 +23,7 @@ from broker.model.run import (
     Site,
     Why,
 )
+from broker.placement.words import renumbered
 from broker.service import enums, wire
 from broker.service.advice import advice_for
 from broker.service.convert_intent import intent_message
@@ -42,7 +45,7 @@ def run_message(
         uid=run.uid,
         intent=intent or intent_message(run.intent),
         state=enums.RUN_STATE[run.state],
-        why=why_message(run.why, axis),
+        why=why_message(present_why(run), axis),
         draining=epoch is not None and epoch.drain is not None,
         etag=str(run.terms_generation),
         sequence=run.stream_version,
@@ -82,6 +85,19 @@ def newest_checkpoint(run: Run) -> Checkpoint | None:
     """Return the checkpoint written last that is not bad and has a copy, sealed or not."""
     good = (c for c in run.checkpoints if not c.is_bad and c.regions and c.ref.is_own)
     return max(good, key=lambda c: (c.ref.epoch, c.ref.step), default=None)
+
+
+def present_why(run: Run) -> Why:
+    """Return why a run stands where it does, with the numbers of the leg that it speaks of.
+
+    A number that moved is written down for the leg alone, and the run would tell of the former.
+    """
+    for leg in run.live_placements:
+        if leg.why.reason is run.why.reason:
+            message = renumbered(run.why.message, leg.why.message)
+            if message != run.why.message:
+                return replace(run.why, message=message)
+    return run.why
 
 
 def why_message(why: Why, axis: Axis) -> why_pb2.Why:

@@ -9,7 +9,7 @@ from broker.model.capacity import FlavorFacts, SignalKind
 from broker.model.intent import CapacityType, HardwareOption, Terms
 from broker.model.policy import RegionPolicy, TeamCaps, TeamStanding
 from broker.model.reasons import Reason
-from broker.model.run import Purpose, Run
+from broker.model.run import Purpose, Run, Why
 from broker.model.states import PlacementState, RunState
 from broker.placement.choices import AddLeg, Climb, SayWait
 from broker.placement.explain import explain, is_news
@@ -250,10 +250,29 @@ def test_an_unchanged_wait_is_not_told_again() -> None:
 
 
 def test_a_number_that_moved_is_no_news() -> None:
-    view = hedge_view()
-    run = with_legs(waiting_run(), leg_at(ALPHA))
-    told = explain(view, run, NOW).wait
-    assert is_news(run.why, told, NOW)
+    told = partial("2 of 4 machines are here in us-east4, the rest are out of stock")
+    assert not is_news(told, say(told.message.replace("2 of", "3 of")), NOW)
+    assert is_news(told, say(told.message.replace("us-east4", "us-east1")), NOW), "another place"
+    assert is_news(told, say(told.message), at(told.next_at_s or 0.0)), "its time has passed"
+
+
+def partial(message: str) -> Why:
+    return Why(
+        reason=Reason.PARTIAL_ARRIVAL,
+        message=message,
+        since_s=NOW.elapsed_s,
+        next_action="a leg is added",
+        next_at_s=NOW.elapsed_s + 60.0,
+    )
+
+
+def say(message: str) -> SayWait:
+    return SayWait(
+        reason=Reason.PARTIAL_ARRIVAL,
+        message=message,
+        next_action="a leg is added",
+        next_at_s=NOW.elapsed_s + 90.0,
+    )
 
 
 def test_a_refused_choice_is_tried_again_a_little_later() -> None:
