@@ -231,6 +231,7 @@ class ClusterObservation:
     from the observation before; None means everything may.
     ``claims`` is who the store says that it is, None when that was not read. ``unread`` are runs,
     by key, of which the store holds what cannot be read, and why: of them all is as last known.
+    ``keeps_secrets``: whether a gang here can be shown a secret by its name.
     """
 
     cluster: str
@@ -244,6 +245,7 @@ class ClusterObservation:
     epochs: Mapping[EpochKey, EpochSeen]
     signals: tuple[SignalSeen, ...]
     changed: frozenset[str] | None
+    keeps_secrets: bool
     claims: StoreClaims | None = None
     unread: Mapping[str, str] = field(default_factory=dict)
 

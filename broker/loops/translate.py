@@ -288,4 +288,5 @@ def _flavor(observation: ClusterObservation, queue: QueueSeen, seen: FlavorSeen)
         preemption_notice_s=seen.preemption_notice_s,
         eta_s=seen.eta_s,
         max_run_s=seen.max_run_s,
+        keeps_secrets=observation.keeps_secrets,
     )

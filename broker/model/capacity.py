@@ -77,6 +77,7 @@ class FlavorFacts:
 
     ``eta_s`` is the cluster's own word on when booked capacity comes, from when it was seen.
     ``max_run_s`` bounds how long a node stays (flex); None means until it is given back.
+    ``keeps_secrets``: whether its cluster can show a gang a secret by its name.
     """
 
     key: FlavorKey
@@ -96,6 +97,7 @@ class FlavorFacts:
     nodes_coming: int | None
     max_nodes: int | None
     startup_s: float | None
+    keeps_secrets: bool
     preemption_notice_s: float | None = None
     eta_s: float | None = None
     max_run_s: float | None = None

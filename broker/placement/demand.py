@@ -12,6 +12,7 @@ from broker.model.intent import (
     CapacityType,
     HardwareOption,
     Input,
+    SecretRef,
 )
 from broker.model.run import Run
 
@@ -25,6 +26,7 @@ class Demand:
     team: str
     hardware: tuple[HardwareOption, ...]
     inputs: tuple[Input, ...]
+    secrets: tuple[SecretRef, ...]
     regions: tuple[str, ...]
     residency: tuple[str, ...]
     capacity_types: tuple[CapacityType, ...]
@@ -50,6 +52,7 @@ def demand_of(run: Run) -> Demand:
         team=run.intent.team,
         hardware=workload.hardware,
         inputs=workload.inputs,
+        secrets=workload.secrets,
         regions=terms.regions,
         residency=terms.residency,
         capacity_types=terms.capacity_types,

@@ -21,6 +21,7 @@ NEVER = frozenset(
         Reason.RESIDENCY,
         Reason.POLICY_DISALLOWS,
         Reason.INPUT_NOT_READABLE,
+        Reason.SECRETS_NOT_KEPT,
     }
 )
 
@@ -41,6 +42,7 @@ def misfit(
         or shape(option, flavor)
         or _allowed(policy, flavor)
         or _readable(workload, flavor)
+        or _secrets(workload, flavor)
     )
 
 
@@ -114,3 +116,10 @@ def _readable(workload: Workload, flavor: FlavorFacts) -> Answer:
         if one.regions and flavor.region not in one.regions and not one.remote_reads:
             return Reason.INPUT_NOT_READABLE, f"{one.uri} may only be read in its own regions"
     return None
+
+
+def _secrets(workload: Workload, flavor: FlavorFacts) -> Answer:
+    if flavor.keeps_secrets or not workload.secrets:
+        return None
+    name = workload.secrets[0].name
+    return Reason.SECRETS_NOT_KEPT, f"{flavor.key.cluster} keeps no secrets, the run names {name}"

@@ -136,6 +136,8 @@ class _ReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Reason.ValueTy
     """An input is not in the region and may not be read from elsewhere. Copy it, or allow remote
     reads.
     """
+    REASON_SECRETS_NOT_KEPT: _Reason.ValueType  # 105
+    """The cluster keeps no secrets, and the run names some. Accept other places, or name none."""
     REASON_CONTENT_TOO_LATE: _Reason.ValueType  # 47
     """The checkpoint or the bundle cannot be there in time."""
     REASON_RECENTLY_FAILED_HERE: _Reason.ValueType  # 48
@@ -390,6 +392,8 @@ REASON_INPUT_NOT_READABLE: Reason.ValueType  # 46
 """An input is not in the region and may not be read from elsewhere. Copy it, or allow remote
 reads.
 """
+REASON_SECRETS_NOT_KEPT: Reason.ValueType  # 105
+"""The cluster keeps no secrets, and the run names some. Accept other places, or name none."""
 REASON_CONTENT_TOO_LATE: Reason.ValueType  # 47
 """The checkpoint or the bundle cannot be there in time."""
 REASON_RECENTLY_FAILED_HERE: Reason.ValueType  # 48

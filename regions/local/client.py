@@ -211,6 +211,7 @@ class LocalCluster:
             epochs=look.epochs,
             signals=tuple(seen.signal_seen(signal, now_s) for signal in known.signals),
             changed=self._changed(placements, look),
+            keeps_secrets=False,
             claims=look.claims,
             unread=look.unread,
         )
@@ -229,6 +230,7 @@ class LocalCluster:
             epochs=look.epochs,
             signals=(),
             changed=None,
+            keeps_secrets=False,
             claims=look.claims,
             unread=look.unread,
         )

@@ -240,6 +240,7 @@ def observation(number: int, *, pending: int, reserved: int) -> ClusterObservati
         epochs={},
         signals=(),
         changed=frozenset(),
+        keeps_secrets=False,
     )
 
 

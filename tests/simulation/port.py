@@ -130,6 +130,7 @@ class SimPort:
             epochs=look.epochs,
             signals=tuple(seen.signal_seen(signal, now_s) for signal in told.signals),
             changed=self._changed(placements, look),
+            keeps_secrets=False,
             claims=look.claims,
         )
 
@@ -146,6 +147,7 @@ class SimPort:
             epochs=look.epochs,
             signals=(),
             changed=None,
+            keeps_secrets=False,
             claims=look.claims,
         )
 

@@ -111,6 +111,7 @@ def observation(
         epochs={one.key: one for one in epochs},
         signals=(),
         changed=None,
+        keeps_secrets=True,
     )
     return replace(seen, **changes)
 

@@ -5,10 +5,10 @@ from pathlib import Path
 
 from broker.loops import orders
 from broker.model.checkpoint import CheckpointRef, EpochId
-from broker.model.intent import ProgressSpec
+from broker.model.intent import ProgressSpec, SecretRef
 from broker.model.policy import RegionPolicy
 from broker.model.run import Epoch
-from regions.cluster import Outcome
+from regions.cluster import Cause, Outcome
 from regions.launcher import codec, layout
 from regions.launcher.reading import read_record
 from regions.launcher.store import DirectoryStore
@@ -20,7 +20,7 @@ EPOCHS, STEPS = 1_200, 12_000
 
 
 async def silent(_: wire.Request) -> wire.Reply:
-    raise AssertionError("a grant is a matter of the store alone")
+    raise AssertionError("nothing here is a matter of the daemon")
 
 
 def of_number(epoch: Epoch, number: int) -> Epoch:
@@ -65,3 +65,14 @@ async def test_the_grant_of_a_long_life_can_be_read_and_carries_the_newest(tmp_p
         (step, f"{step:064x}") for step in range(STEPS - 8_000, STEPS)
     )
     assert grant.seals[0].steps == ()
+
+
+async def test_an_embedded_cluster_takes_no_gang_that_needs_a_secret(tmp_path: Path) -> None:
+    workload = make_workload(secrets=(SecretRef(name="hub", env="HUB_TOKEN"),))
+    story = Story(intent=make_intent(workload=workload)).accepted().placed()
+    (placement,) = story.run.placements.values()
+    order = orders.queue(story.run, placement, RegionPolicy(), "mark")
+    carried = Orders(silent, DirectoryStore.create(str(tmp_path)), store_s=30.0)
+    assert await carried.carry_out(order) == Outcome(
+        is_done=False, cause=Cause.REFUSED, message="an embedded cluster keeps no secrets"
+    )

@@ -42,6 +42,7 @@ def observe(flavor: FlavorSeen) -> ClusterObservation:
         epochs={},
         signals=(),
         changed=None,
+        keeps_secrets=False,
     )
 
 
@@ -51,3 +52,9 @@ def test_when_booked_capacity_comes_and_how_long_it_stays_is_passed_on() -> None
     unknown = replace(FLEX, eta_s=None, max_run_s=None)
     (facts,) = facts_of(observe(unknown), 1000.0).flavors
     assert (facts.eta_s, facts.max_run_s) == (None, None)
+
+
+def test_whether_a_cluster_keeps_secrets_is_known_of_each_of_its_flavors() -> None:
+    for keeps in (False, True):
+        (facts,) = facts_of(replace(observe(FLEX), keeps_secrets=keeps), 1000.0).flavors
+        assert facts.keeps_secrets is keeps

@@ -59,6 +59,7 @@ def make_flavor(
         nodes_coming=0,
         max_nodes=max_nodes,
         startup_s=startup_s,
+        keeps_secrets=True,
         max_run_s=max_run_s,
     )
 

@@ -8,7 +8,7 @@ import pytest
 
 from broker.model.capacity import Refusal
 from broker.model.checkpoint import Checkpoint, CheckpointRef, EpochId
-from broker.model.intent import CapacityType, HardwareOption, Input, Terms
+from broker.model.intent import CapacityType, HardwareOption, Input, SecretRef, Terms
 from broker.model.policy import RegionPolicy, TeamCaps, TeamStanding
 from broker.model.reasons import Reason
 from broker.model.run import Run, Why
@@ -75,6 +75,12 @@ def with_input(regions: tuple[str, ...], *, remote_reads: bool) -> World:
     view, run = world()
     one = Input(uri="gs://data", size_bytes=1, regions=regions, remote_reads=remote_reads)
     workload = replace(run.intent.workload, inputs=(one,))
+    return view, replace(run, intent=replace(run.intent, workload=workload))
+
+
+def with_secret(*, is_kept: bool) -> World:
+    view, run = with_flavor(keeps_secrets=is_kept)
+    workload = replace(run.intent.workload, secrets=(SecretRef(name="hub", env="HUB_TOKEN"),))
     return view, replace(run, intent=replace(run.intent, workload=workload))
 
 
@@ -167,6 +173,9 @@ CASES: list[tuple[Callable[[], World], Reason | None]] = [
     (lambda: with_input(("us-east1",), remote_reads=False), Reason.INPUT_NOT_READABLE),
     (lambda: with_input(("us-east1",), remote_reads=True), None),
     (lambda: with_input(("eu-west4",), remote_reads=False), None),
+    (lambda: with_secret(is_kept=False), Reason.SECRETS_NOT_KEPT),
+    (lambda: with_secret(is_kept=True), None),
+    (lambda: with_flavor(keeps_secrets=False), None),
     (lambda: with_region(is_cordoned=True), Reason.REGION_CORDONED),
     (lambda: with_region(is_draining=True, is_cordoned=True), Reason.REGION_DRAINING),
     (lambda: with_region(is_surveyed=False), Reason.NOT_SEEN_SINCE_RESTORE),
