@@ -83,6 +83,10 @@ class _ReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Reason.ValueTy
     """The command ended with an exit code other than 0, or by a signal. Look at its logs."""
     REASON_NO_PROGRESS: _Reason.ValueType  # 28
     """No step was reported within progress.timeout. Look at the logs of every rank."""
+    REASON_CHECKPOINT_LOST: _Reason.ValueType  # 105
+    """No copy of what the run was to resume from is left in any store. Resume it from the beginning,
+    or bring the store back and resume it.
+    """
     REASON_NEVER_FITS: _Reason.ValueType  # 29
     """No accepted place could ever hold the gang. Ask for less, or accept more places."""
     REASON_REGION_NOT_ACCEPTED: _Reason.ValueType  # 30
@@ -136,7 +140,7 @@ class _ReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Reason.ValueTy
     """An input is not in the region and may not be read from elsewhere. Copy it, or allow remote
     reads.
     """
-    REASON_SECRETS_NOT_KEPT: _Reason.ValueType  # 105
+    REASON_SECRETS_NOT_KEPT: _Reason.ValueType  # 107
     """The cluster keeps no secrets, and the run names some. Accept other places, or name none."""
     REASON_CONTENT_TOO_LATE: _Reason.ValueType  # 47
     """The checkpoint or the bundle cannot be there in time."""
@@ -255,6 +259,8 @@ class _ReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Reason.ValueTy
     """The named step has no checkpoint that counts and is not bad. ListCheckpoints shows those that
     do.
     """
+    REASON_RETENTION_PASSED: _Reason.ValueType  # 106
+    """The run ended longer ago than runs are kept, and what it saved is being removed. Submit another."""
     REASON_TOO_MUCH_AT_ONCE: _Reason.ValueType  # 96
     """The server has as much to do as it can. Try again later, more slowly."""
     REASON_LOG_CONFLICT: _Reason.ValueType  # 97
@@ -339,6 +345,10 @@ REASON_COMMAND_FAILED: Reason.ValueType  # 27
 """The command ended with an exit code other than 0, or by a signal. Look at its logs."""
 REASON_NO_PROGRESS: Reason.ValueType  # 28
 """No step was reported within progress.timeout. Look at the logs of every rank."""
+REASON_CHECKPOINT_LOST: Reason.ValueType  # 105
+"""No copy of what the run was to resume from is left in any store. Resume it from the beginning,
+or bring the store back and resume it.
+"""
 REASON_NEVER_FITS: Reason.ValueType  # 29
 """No accepted place could ever hold the gang. Ask for less, or accept more places."""
 REASON_REGION_NOT_ACCEPTED: Reason.ValueType  # 30
@@ -392,7 +402,7 @@ REASON_INPUT_NOT_READABLE: Reason.ValueType  # 46
 """An input is not in the region and may not be read from elsewhere. Copy it, or allow remote
 reads.
 """
-REASON_SECRETS_NOT_KEPT: Reason.ValueType  # 105
+REASON_SECRETS_NOT_KEPT: Reason.ValueType  # 107
 """The cluster keeps no secrets, and the run names some. Accept other places, or name none."""
 REASON_CONTENT_TOO_LATE: Reason.ValueType  # 47
 """The checkpoint or the bundle cannot be there in time."""
@@ -511,6 +521,8 @@ REASON_CHECKPOINT_NOT_AVAILABLE: Reason.ValueType  # 95
 """The named step has no checkpoint that counts and is not bad. ListCheckpoints shows those that
 do.
 """
+REASON_RETENTION_PASSED: Reason.ValueType  # 106
+"""The run ended longer ago than runs are kept, and what it saved is being removed. Submit another."""
 REASON_TOO_MUCH_AT_ONCE: Reason.ValueType  # 96
 """The server has as much to do as it can. Try again later, more slowly."""
 REASON_LOG_CONFLICT: Reason.ValueType  # 97
