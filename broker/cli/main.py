@@ -50,12 +50,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except Exception as error:  # The edge: a user is told, in a sentence.
         if os.environ.get("BROKER_DEBUG"):
             raise
+        no_text = [one for one in given if not _is_text(one)]
+        if isinstance(error, UnicodeEncodeError) and no_text:
+            # The name of a file may be any bytes; what goes to the broker may not.
+            say(f"broker: {no_text[0]!a} is not text in UTF-8", is_error=True)
+            return exits.USAGE
         say(
             f"broker: a fault of this program: {type(error).__name__}: {error}\n"
             "BROKER_DEBUG=1 shows where.",
             is_error=True,
         )
         return exits.FAULT
+
+
+def _is_text(argument: str) -> bool:
+    """Return whether an argument was text: Python puts lone surrogates for any other bytes."""
+    return not any("\ud800" <= letter <= "\udfff" for letter in argument)
 
 
 def _tell(error: BrokerError, given: Sequence[str]) -> None:

@@ -128,6 +128,22 @@ def test_an_address_that_is_none_is_a_matter_of_usage(
     assert capsys.readouterr().err == f"broker: {said}"
 
 
+@pytest.mark.parametrize(
+    "typed",
+    [
+        ["status", "dig\udcff"],
+        ["cancel", "digits", "--message", "\udcff"],
+        ["--team", "\udcff", "ls"],
+        ["submit", "--no-workdir", "--hardware", "1xH100", "--capacity", "spot", "--", "\udcff"],
+    ],
+)
+def test_what_is_typed_and_no_text_is_a_matter_of_usage(
+    typed: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([f"--server=unix:{tmp_path}/none", *typed]) == exits.USAGE
+    assert capsys.readouterr().err.endswith("\\udcff' is not text in UTF-8\n")
+
+
 def test_a_fault_of_ours_is_a_sentence(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
