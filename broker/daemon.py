@@ -35,29 +35,34 @@ def main(arguments: Sequence[str] | None = None) -> int:
     os.umask(0o077)
     try:
         return int(parsed.work(parsed))
-    except (ConfigError, AddressRefusedError, StartError) as error:
-        sys.stderr.write(f"brokerd: {error}\n")
-        return USAGE
     except Exception as error:
         # One sentence for people where the fault is the world's; the trace where it is ours.
-        expected = _expected(error)
-        if expected is None:
+        cause = _cause(error)
+        if isinstance(cause, ConfigError | AddressRefusedError | StartError):
+            code = USAGE
+        elif _is_of_the_world(cause):
+            code = FAILED
+        else:
             raise
-        sys.stderr.write(f"brokerd: {expected}\n")
-        return FAILED
+        sys.stderr.write(f"brokerd: {cause}\n")
+        return code
 
 
-def _expected(error: BaseException) -> BaseException | None:
-    """Return the error of the world's that ended brokerd, None when it is a fault of ours."""
+def _cause(error: BaseException) -> BaseException:
+    """Return the first error of a group, which the tasks that were under way then make of one."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error
+
+
+def _is_of_the_world(error: BaseException) -> bool:
+    """Return whether what ended brokerd is no fault of ours."""
     from broker.runtime.tasks import Fatal
     from broker.store.errors import LogError
     from regions.local.config import ConfigError as WorldError
     from regions.local.spawn import ClusterDidNotStartError
 
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
-    is_expected = isinstance(error, Fatal | LogError | WorldError | ClusterDidNotStartError)
-    return error if is_expected else None
+    return isinstance(error, Fatal | LogError | WorldError | ClusterDidNotStartError)
 
 
 def _serve(parsed: argparse.Namespace) -> int:

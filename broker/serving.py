@@ -15,7 +15,7 @@ from broker.options import Options, StartError
 from broker.runtime.clock import MachineReadings, SystemClock
 from broker.runtime.metrics import Metrics
 from broker.runtime.tasks import Supervisor
-from broker.service.server import build_server
+from broker.service.server import AddressTakenError, build_server
 from broker.store.ledger import LOG_NAME, open_early
 from broker.store.recovery import read_mark
 
@@ -59,13 +59,17 @@ async def _serve_with(
     stopped: asyncio.Event,
 ) -> None:
     if options.metrics is not None:
-        metrics.serve(*options.metrics)
+        try:
+            metrics.serve(*options.metrics)
+        except OSError as error:
+            host, port = options.metrics
+            raise StartError(f"cannot serve metrics on {host}:{port}: {error.strerror}") from error
     server = await build_server(broker.ports)
     keeper = Supervisor(lambda task: metrics.failures.labels(task).inc())
     await stack.enter_async_context(keeper)
     try:
         address = await server.start(options.address)
-    except RuntimeError as error:
+    except AddressTakenError as error:
         raise StartError(f"cannot listen on {options.address}: {error}") from error
     _greet(address, broker)
     try:

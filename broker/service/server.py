@@ -4,6 +4,8 @@ The rule: without authentication nobody but this machine is served; ``check_addr
 every other address. Read ``build_server`` first.
 """
 
+import socket
+import stat
 from pathlib import Path
 
 import grpc.aio
@@ -33,7 +35,7 @@ from broker.v1 import (
 
 MESSAGE_MAX_BYTES = 4 * 1024 * 1024
 CALLS_AT_ONCE = 2_048  # watchers included; beyond it the answer is RESOURCE_EXHAUSTED
-_OPTIONS = (
+OPTIONS = (
     ("grpc.max_receive_message_length", MESSAGE_MAX_BYTES),
     ("grpc.max_send_message_length", MESSAGE_MAX_BYTES),
     ("grpc.max_metadata_size", 16 * 1024),
@@ -46,6 +48,13 @@ _OPTIONS = (
 )
 
 
+LISTENS_WITHIN_S = 2.0  # of a program on this machine; one that is stopped does not answer
+
+
+class AddressTakenError(Exception):
+    """An address on which nobody can listen now; the sentence says why."""
+
+
 class Server:
     """The edge as it runs. Made by ``build_server``."""
 
@@ -56,18 +65,25 @@ class Server:
     async def start(self, address: str) -> str:
         """Begin to serve; return the address, with the port that was taken for port 0.
 
-        Raises AddressRefusedError, or RuntimeError when the address cannot be had.
+        Raises AddressRefusedError, or AddressTakenError when the address cannot be had.
         """
         bound = self._bind(check_address(address))
         await self._server.start()
         return bound
 
     def _bind(self, address: str) -> str:
-        port = self._server.add_insecure_port(address)
-        if not address.startswith("unix:"):
+        path = Path(address.removeprefix("unix:")) if address.startswith("unix:") else None
+        if path is not None:
+            _check_free(path)
+        try:
+            port = self._server.add_insecure_port(address)
+        except RuntimeError as error:
+            # What gRPC says names a variable for its own developers.
+            raise AddressTakenError("it is in use, or must not be used by this user") from error
+        if path is None:
             return f"{address.rpartition(':')[0]}:{port}"
         # Who may connect may do everything, so nobody but the owner may.
-        Path(address.removeprefix("unix:")).chmod(0o600)
+        path.chmod(0o600)
         return address
 
     async def stop(self, grace_s: float) -> None:
@@ -76,10 +92,39 @@ class Server:
         await self._server.stop(grace_s)
 
 
+def _check_free(path: Path) -> None:
+    """Raise AddressTakenError unless nobody listens at the path of a socket.
+
+    gRPC takes the path of a socket from whoever listens there, who is not told; the one that a
+    killed program left behind is meant to be taken.
+    """
+    try:
+        kind = path.stat().st_mode
+    except FileNotFoundError:
+        if not path.parent.is_dir():
+            raise AddressTakenError(f"{path.parent} is no directory") from None
+        return
+    except OSError as error:
+        raise AddressTakenError(f"{path} cannot be looked at: {error.strerror}") from error
+    if not stat.S_ISSOCK(kind):
+        raise AddressTakenError("something that is no socket is there")
+    with socket.socket(socket.AF_UNIX) as caller:
+        caller.settimeout(LISTENS_WITHIN_S)
+        try:
+            caller.connect(str(path))
+        except ConnectionRefusedError:
+            return
+        except FileNotFoundError:
+            return  # whoever listened there has just stopped
+        except OSError as error:
+            raise AddressTakenError(f"whose it is cannot be found out: {error}") from error
+    raise AddressTakenError("another program listens there; stop it first, or name another address")
+
+
 async def build_server(ports: Ports) -> Server:
     """Return a server with every service, bound to nothing yet."""
     streams = Streams()
-    server = grpc.aio.server(options=_OPTIONS, maximum_concurrent_rpcs=CALLS_AT_ONCE)
+    server = grpc.aio.server(options=OPTIONS, maximum_concurrent_rpcs=CALLS_AT_ONCE)
     run_service_pb2_grpc.add_RunServiceServicer_to_server(RunService(ports, streams), server)
     region_service_pb2_grpc.add_RegionServiceServicer_to_server(RegionService(ports), server)
     team_service_pb2_grpc.add_TeamServiceServicer_to_server(TeamService(ports), server)

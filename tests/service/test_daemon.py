@@ -124,6 +124,17 @@ def test_a_second_one_on_the_same_data_is_refused_in_words(brokerd: Brokerd) -> 
     )
 
 
+def test_an_address_that_cannot_be_had_is_one_sentence(brokerd: Brokerd) -> None:
+    taken = brokerd.data / "notes.txt"
+    taken.write_text("precious")
+    refused = brokerd.run("--server", f"unix:{taken}")
+    _, words = refused.communicate(timeout=START_S)
+    assert refused.returncode == 2
+    assert words == (
+        f"brokerd: cannot listen on unix:{taken}: something that is no socket is there\n"
+    )
+
+
 def test_it_ends_with_its_lifeline(brokerd: Brokerd) -> None:
     reading, writing = os.pipe()
     command = [sys.executable, "-m", "broker.daemon", "--data-dir", str(brokerd.data)]
