@@ -228,10 +228,9 @@ class ClusterObservation:
 
     ``is_whole`` False: some of it could not be seen, ``blind`` says what; then what is missing
     here is unknown, not absent. ``changed`` names the placements and runs (by key) that differ
-    from the observation before; None means everything may.
-    ``claims`` is who the store says that it is, None when that was not read. ``unread`` are runs,
-    by key, of which the store holds what cannot be read, and why: of them all is as last known.
-    ``keeps_secrets``: whether a gang here can be shown a secret by its name.
+    from the observation before; None means everything may. ``keeps_secrets``: a gang here can be
+    shown a secret by its name. ``claims`` is who the store says that it is, None when not read;
+    ``unread`` are runs, by key, of which it holds what cannot be read, and why: all as last known.
     """
 
     cluster: str
