@@ -12,7 +12,7 @@ from broker.model.intent import CapacityType
 from broker.model.moment import Moment
 from broker.model.reasons import Reason
 from broker.model.run import Placement, Purpose, Run
-from broker.model.states import RunState
+from broker.model.states import PlacementState, RunState
 from broker.placement.forecast import STARTUP_S
 from broker.placement.ladder import last_rung
 from broker.placement.share import Blocked, Tally
@@ -120,6 +120,9 @@ def _gate(view: View, tally: Tally, run: Run, offer: Offer) -> Blocked | None:
 
 
 def _is_doubtful(run: Run, legs: list[Placement]) -> bool:
+    if any(leg.state is PlacementState.AT_GATE and leg.stuck is None for leg in legs):
+        # It stands whole and passes as soon as it may: what was foreseen for it is no matter now.
+        return False
     if all(leg.stuck is not None for leg in legs):
         return True
     if run.climbed:

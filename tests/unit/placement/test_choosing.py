@@ -178,6 +178,17 @@ def test_a_leg_that_will_hardly_come_in_time_is_hedged_before_it_is_stuck() -> N
     assert wanted(hedge_view(), likely, NOW) is None
 
 
+def test_a_whole_gang_is_not_hedged_whatever_was_foreseen_for_it() -> None:
+    terms = Terms(capacity_types=ANY, max_wait_s=7200.0)
+    here = leg_at(ALPHA, chance=0.2, state=PlacementState.AT_GATE, reason=Reason.AT_GATE)
+    stuck_there = stuck(here, Reason.GATE_TIMEOUT, 900.0)
+    assert wanted(hedge_view(), with_legs(waiting_run(terms=terms), here), NOW) is None
+    climbed = replace(waiting_run(terms=terms), climbed=True)
+    assert wanted(hedge_view(), with_legs(climbed, here), NOW) is None
+    nobody_came = with_legs(waiting_run(terms=terms), stuck_there)
+    assert wanted(hedge_view(), nobody_came, NOW) is Purpose.HEDGE
+
+
 def test_a_requeued_run_goes_on_as_requeue() -> None:
     run = replace(waiting_run(), has_started=True)
     assert wanted(hedge_view(), run, NOW) is Purpose.REQUEUE
