@@ -104,8 +104,7 @@ class PlacementSeen:
     are oldest first; of a gang that was created again, the former ones are among them. ``eta_s``:
     in how many seconds the cluster expects what it waits for; None: it names no time.
     ``first_exit``: with MEMBER_EXITED, the member whose end made the cluster end the others; empty:
-    it cannot tell. ``history`` is how its nodes came and went, oldest first: how many seconds ago,
-    and how many it had from then on; empty: untold.
+    it cannot tell. ``history``: (seconds ago, nodes from then on), oldest first; empty: untold.
     """
 
     placement: str
