@@ -5,17 +5,15 @@ with nothing on it is said apart (idle). Read ``cost`` first.
 """
 
 from collections.abc import Iterator
-from decimal import ROUND_FLOOR, Decimal
 
 import click
-from google.type.money_pb2 import Money
 
 from broker.cli import words
 from broker.cli.arguments import RUN
 from broker.cli.session import Session
 from broker.cli.timeline import show_spending
 from broker.cli.verbs import verb
-from broker.sdk.showing import as_json, dollars_of, seconds_of
+from broker.sdk.showing import as_json, seconds_of
 from broker.v1 import placement_pb2, run_pb2
 
 COSTS = ("RUN", "STATE", "GPU-HOURS", "COST", "IDLE", "BUDGET LEFT")
@@ -62,9 +60,9 @@ def parts_of(spending: run_pb2.Spending) -> Iterator[str]:
         ("idle, incomplete", by_phase.provisioning, time.provisioning, _INCOMPLETE),
         ("idle, at its gate", by_phase.at_gate, time.at_gate, _AT_GATE),
     )
-    amounts = shared(spending.cost, [amount for _, amount, _, _ in phases])
+    amounts = words.shared(spending.cost, [amount for _, amount, _, _ in phases])
     for (name, _, paid, why), amount in zip(phases, amounts, strict=True):
-        hours = f"{seconds_of(paid) / 3600:.2f} GPU-hours"
+        hours = f"{words.hours(seconds_of(paid))} GPU-hours"
         yield f"  {name:<17}  {amount:<8}  {hours}{why}"
 
 
@@ -72,26 +70,9 @@ _INCOMPLETE = ": machines that stood while the rest of their gang was on its way
 _AT_GATE = ": the whole gang stood and waited for its start"
 
 
-def shared(total: Money, parts: list[Money]) -> list[str]:
-    """Return the parts as dollars that add up to the total as that is printed.
-
-    Each is cut to the last digit that is shown, and what is missing goes where the cut was largest.
-    """
-    shown = Decimal(words.dollars(total).removeprefix("$"))
-    unit = Decimal(1).scaleb(int(shown.as_tuple().exponent))
-    exact = [Decimal(dollars_of(part)) for part in parts]
-    cut = [amount.quantize(unit, rounding=ROUND_FLOOR) for amount in exact]
-    missing = int((shown - sum(cut)) / unit)
-    by_loss = sorted(range(len(cut)), key=lambda i: cut[i] - exact[i])
-    for index in by_loss[:missing]:
-        cut[index] += unit
-    return [f"${amount}" for amount in cut]
-
-
-def paid_hours(time: placement_pb2.PhaseDurations) -> float:
-    """Return the accelerator hours that were paid for."""
-    paid = seconds_of(time.provisioning) + seconds_of(time.at_gate) + seconds_of(time.running)
-    return paid / 3600
+def paid_s(time: placement_pb2.PhaseDurations) -> float:
+    """Return the accelerator seconds that were paid for."""
+    return seconds_of(time.provisioning) + seconds_of(time.at_gate) + seconds_of(time.running)
 
 
 def _team_cost(session: Session, limit: int) -> None:
@@ -113,7 +94,7 @@ def _run_cost(run: run_pb2.Run) -> tuple[str, ...]:
     return (
         words.id_of(run.name),
         words.coloured(words.enum_name(run, "state")),
-        f"{paid_hours(spending.gpu_time):.2f}",
+        words.hours(paid_s(spending.gpu_time)),
         words.dollars(spending.cost),
         words.idle(spending),
         words.dollars(spending.budget_left) if spending.HasField("budget_left") else "-",

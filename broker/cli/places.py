@@ -15,6 +15,7 @@ from broker.cli import words
 from broker.cli.arguments import RUN
 from broker.cli.options import intent_of, with_intent
 from broker.cli.session import Session
+from broker.cli.status import has_ended
 from broker.cli.verbs import VerbWithCommand, verb
 from broker.sdk.errors import Invalid
 from broker.sdk.showing import as_json, dollars_of, seconds_of
@@ -28,6 +29,8 @@ OFFERS = (
     *("WHY FIRST, OR NOT", "KNOWN BY"),
 )
 REFUSALS = ("REGION", "TYPE", "FLAVOR", "REASON", "WHY NOT")
+GOES_NEXT = "where it would go next"
+IF_RESUMED = "where it would go if it were resumed"
 TRIES = ("TERMS", "WOULD GO TO", "STARTS IN", "BY 90%", "$/HOUR", "PLACES")
 
 
@@ -43,10 +46,12 @@ def explain(session: Session, run: str) -> None:
     session.say(
         f"{words.id_of(found.name)}: {words.enum_name(found, 'state')}, {found.why.message}"
     )
-    # What was said above is not said twice, and to a run that trains no place was found.
-    if found.state == run_pb2.RUN_STATE_RUNNING or answer.estimate.summary == found.why.message:
+    # What was said above is not said twice, and to a run that trains or is over no place was found.
+    is_over = has_ended(found)
+    is_elsewhere = is_over or found.state == run_pb2.RUN_STATE_RUNNING
+    if is_elsewhere or answer.estimate.summary == found.why.message:
         answer.estimate.summary = ""
-    show_estimate(session, answer.estimate, answer)
+    show_estimate(session, answer.estimate, answer, star=IF_RESUMED if is_over else GOES_NEXT)
 
 
 @verb(
@@ -71,8 +76,10 @@ def estimate(session: Session, **said: Any) -> None:
         session.say(f"{words.span_of(expected)} of training there would cost about ${cost:.2f}")
 
 
-def show_estimate(session: Session, found: offer_pb2.Estimate, whole: "Message") -> None:
-    """Show offers, best first, and refusals with their reasons."""
+def show_estimate(
+    session: Session, found: offer_pb2.Estimate, whole: "Message", *, star: str = GOES_NEXT
+) -> None:
+    """Show offers, best first, and refusals with their reasons; ``star`` is what a star means."""
     if session.is_json:
         session.show_json(whole)
         return
@@ -81,7 +88,8 @@ def show_estimate(session: Session, found: offer_pb2.Estimate, whole: "Message")
     if found.offers:
         session.say()
         session.say(words.table(OFFERS, [_offer(offer) for offer in found.offers]))
-        session.say("* where it would go next")
+        if any(offer.chosen for offer in found.offers):
+            session.say(f"* {star}")
     if found.refusals:
         session.say()
         session.say(words.table(REFUSALS, [_refusal(refusal) for refusal in found.refusals]))

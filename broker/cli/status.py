@@ -118,7 +118,8 @@ def _standing(placement: placement_pb2.Placement, now_s: float) -> str:
     )
     said = [here]
     if placement.state != placement_pb2.PLACEMENT_STATE_RUNNING:
-        said.append(f"{why.message or words.enum_name(why, 'reason')}{ahead(placement)}")
+        waits_for = why.message or words.enum_name(why, "reason")
+        said.append(f"{waits_for}{ahead(placement, waits_for)}")
     if placement.HasField("withdrawal"):
         said.append(f"being taken out: {placement.withdrawal.message}")
     if placement.cluster_uid and placement.HasField("stuck"):
@@ -126,15 +127,17 @@ def _standing(placement: placement_pb2.Placement, now_s: float) -> str:
     return "; ".join(said)
 
 
-def ahead(placement: placement_pb2.Placement) -> str:
-    """Return what is ahead of a placement, or how much of it has come."""
+def ahead(placement: placement_pb2.Placement, said_before: str = "") -> str:
+    """Return what is ahead of a placement, or how much of it has come, but nothing twice."""
     arrival = placement.arrival
     said = []
     if arrival.HasField("ahead"):
         gpus = f" asking for {arrival.ahead_gpus} GPUs" if arrival.HasField("ahead_gpus") else ""
         said.append(f"{words.counted(arrival.ahead, 'gang')} ahead{gpus}")
     if arrival.HasField("nodes_here") and arrival.HasField("nodes_wanted"):
-        said.append(f"{arrival.nodes_here} of {arrival.nodes_wanted} machines are there")
+        here = f"{arrival.nodes_here} of {arrival.nodes_wanted} machines"
+        if here not in said_before:
+            said.append(f"{here} are there")
     return f" ({'; '.join(said)})" if said else ""
 
 
@@ -171,7 +174,8 @@ def _limits(run: run_pb2.Run, is_over: bool) -> "Iterator[Line]":
         left = f", {words.dollars(run.spending.budget_left)} of the budget left"
     idle = words.idle(run.spending)
     waited = "" if idle == "$0.00" else f", {idle} of it for machines that waited for a start"
-    yield "price", f"{words.dollars(run.spending.cost)} so far{waited}{left}"
+    so_far = "" if is_over else " so far"
+    yield "price", f"{words.dollars(run.spending.cost)}{so_far}{waited}{left}"
 
 
 def _times(run: run_pb2.Run, now_s: float, is_over: bool) -> "Iterator[Line]":

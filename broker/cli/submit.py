@@ -49,7 +49,7 @@ def submit(
     wait: bool,
     validate_only: bool,
     **said: Any,
-) -> int | None:
+) -> int:
     """Submit a run, from an intent FILE, from flags and a COMMAND after --, or from both.
 
     A FILE named - is standard input.
@@ -63,7 +63,8 @@ def submit(
     if validate_only:
         answer = session.client.runs.validate(team, found.message, run_id=run_id)
         show_estimate(session, answer.estimate, answer)
-        return None
+        # What a submit would be refused for ends as that would.
+        return exits.INVALID if answer.estimate.never_fits else exits.OK
     if not no_workdir and not found.message.workload.bundle_digest:
         _bring_bundle(session, found, team, workdir)
     run = session.client.runs.submit(

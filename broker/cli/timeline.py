@@ -83,14 +83,16 @@ def _who(event: event_pb2.Event) -> str:
 def show_spending(session: Session, found: run_service_pb2.GetTimelineResponse) -> None:
     """Say what each attempt to start took and cost, and all of them together."""
     if found.placements:
-        session.say(words.table(PLACEMENTS, [_placement(p) for p in found.placements]))
+        costs = words.shared(found.cost, [spent.cost for spent in found.placements])
+        rows = [_placement(*one) for one in zip(found.placements, costs, strict=True)]
+        session.say(words.table(PLACEMENTS, rows))
         session.say()
     if found.HasField("time_to_useful_work"):
         session.say(f"time to useful work  {words.span_of(found.time_to_useful_work)}")
     session.say(f"cost                 {words.dollars(found.cost)}")
 
 
-def _placement(spent: run_service_pb2.PlacementSpending) -> tuple[str, ...]:
+def _placement(spent: run_service_pb2.PlacementSpending, cost: str) -> tuple[str, ...]:
     phases = spent.phases
     waited_s = seconds_of(phases.preparing) + seconds_of(phases.queued)
     return (
@@ -101,6 +103,6 @@ def _placement(spent: run_service_pb2.PlacementSpending) -> tuple[str, ...]:
         words.span_of(phases.provisioning),
         words.span_of(phases.at_gate),
         words.span_of(phases.running),
-        words.dollars(spent.cost),
+        cost,
         words.kind(spent, "end") if spent.end else "-",
     )

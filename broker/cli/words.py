@@ -6,6 +6,7 @@ Read ``table`` first.
 import shutil
 import sys
 from collections.abc import Iterable, Sequence
+from decimal import ROUND_FLOOR, Decimal
 from typing import Any
 
 import click
@@ -114,6 +115,31 @@ def dollars(money: Any) -> str:
         amount = float(f"{units}.{decimals}")
         return f"${amount:.2f}" if amount >= 0.01 else f"${amount:.4f}"
     return f"${units}.{decimals}"
+
+
+def shared(total: Any, parts: Sequence[Any]) -> list[str]:
+    """Return the parts as dollars that add up to the total as that is printed.
+
+    Each is cut to the last digit that is shown, and what is missing goes where the cut was largest.
+    Parts that are not all of the total are left as they are.
+    """
+    shown = Decimal(dollars(total).removeprefix("$"))
+    unit = Decimal(1).scaleb(int(shown.as_tuple().exponent))
+    exact = [Decimal(dollars_of(part)) for part in parts]
+    if abs(sum(exact) - Decimal(dollars_of(total))) >= unit:
+        return [dollars(part) for part in parts]
+    cut = [amount.quantize(unit, rounding=ROUND_FLOOR) for amount in exact]
+    missing = int((shown - sum(cut)) / unit)
+    by_loss = sorted(range(len(cut)), key=lambda i: cut[i] - exact[i])
+    for index in by_loss[:missing]:
+        cut[index] += unit
+    return [f"${amount}" for amount in cut]
+
+
+def hours(seconds: float) -> str:
+    """Return seconds as hours: ``2.05``, and ``0.0106`` where two digits would say little."""
+    found = seconds / 3600
+    return f"{found:.4f}" if 0 < found < 0.1 else f"{found:.2f}"
 
 
 def idle(spending: Any) -> str:

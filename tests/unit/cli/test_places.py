@@ -21,6 +21,12 @@ def test_the_star_of_an_offer_is_said_to_be_where_it_goes_next(
     assert lines[-1] == "* where it would go next"
 
 
+def test_a_star_is_not_explained_where_there_is_none(capsys: pytest.CaptureFixture[str]) -> None:
+    estimate = offer_pb2.Estimate(offers=[offer_pb2.Offer(gpus=1)])
+    show_estimate(Session(server="", team="", is_json=False), estimate, estimate)
+    assert "*" not in capsys.readouterr().out
+
+
 def test_a_working_directory_that_is_not_there_is_refused_before_anything_is_asked(
     capsys: pytest.CaptureFixture[str],
 ) -> None:

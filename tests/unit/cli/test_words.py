@@ -11,8 +11,8 @@ from broker.cli.amend import differences
 from broker.cli.following import event_line
 from broker.cli.ls import query_of
 from broker.cli.places import variants
-from broker.cli.status import headline, rendered
-from broker.v1 import event_pb2, intent_pb2, run_pb2
+from broker.cli.status import ahead, headline, lines_of, rendered
+from broker.v1 import event_pb2, intent_pb2, placement_pb2, run_pb2
 
 NOW_S = 2_000.0
 WAITING = """
@@ -63,6 +63,20 @@ def test_a_run_that_waits_says_why_where_what_is_ahead_and_what_is_next() -> Non
         "  advice      More regions would give it more places.",
     ]
     assert headline(run, NOW_S) == "QUEUED in us-east4 since 10m00s ago"
+
+
+def test_how_much_of_a_leg_has_come_is_not_said_twice() -> None:
+    run = text_format.Parse(WAITING, run_pb2.Run())
+    leg = run.placements[0]
+    leg.arrival.CopyFrom(placement_pb2.Arrival(nodes_here=5, nodes_wanted=8))
+    assert ahead(leg, "its quota is held by others") == " (5 of 8 machines are there)"
+    assert ahead(leg, "5 of 8 machines are here in us-east4, the rest are out of stock") == ""
+
+
+def test_the_price_of_a_run_that_is_over_is_its_last() -> None:
+    run = text_format.Parse(WAITING, run_pb2.Run())
+    run.state = run_pb2.RUN_STATE_FAILED
+    assert ("price", "$1.23, $23.77 of the budget left") in lines_of(run, NOW_S)
 
 
 @pytest.mark.parametrize(
