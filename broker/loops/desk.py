@@ -8,7 +8,7 @@ Read ``Desk.tell`` first.
 
 import asyncio
 import logging
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Protocol
@@ -27,6 +27,7 @@ from broker.runtime.turns import Turns
 from broker.store.errors import LogError
 from broker.store.feed import Changes, Feed
 
+TICKS_KEPT = 10_000  # until the meter comes: a bound for a daemon whose meter does not
 TURN = 32  # runs, at some 0.2 ms each, until a call that waits has its turn
 
 _log = logging.getLogger(__name__)
@@ -75,12 +76,15 @@ class NewerIncarnationError(Fatal):
 
 
 class Counts:
-    """What agents count, for the metrics: refusals by agent and reason, failures by agent."""
+    """What agents count, for the metrics: refusals by agent and reason, failures by agent.
+
+    ``ticks`` are the last ones, with the seconds that each took; the meter takes them out.
+    """
 
     def __init__(self) -> None:
         self.refusals: Counter[tuple[str, Reason]] = Counter()
         self.failures: Counter[str] = Counter()
-        self.ticks: Counter[str] = Counter()
+        self.ticks: deque[tuple[str, float]] = deque(maxlen=TICKS_KEPT)
 
 
 @contextmanager

@@ -16,6 +16,7 @@ from broker.history.events import (
     Sealed,
     WithdrawalOrdered,
 )
+from broker.loops.answers import Strangers
 from broker.loops.desk import Clock, Counts
 from broker.loops.sight import Sight
 from broker.model.bill import PhaseCost
@@ -37,6 +38,10 @@ class Log(Protocol):
         """Return the runs for which something is left to do."""
         ...
 
+    def take_latencies(self) -> tuple[float, ...]:
+        """Return how long each change since the last call took to be durable, in seconds."""
+        ...
+
     async def head(self) -> int:
         """Return the position of the last event, 0 before the first."""
         ...
@@ -52,6 +57,11 @@ class Watched(Protocol):
     @property
     def sight(self) -> Sight:
         """The clusters as last seen."""
+        ...
+
+    @property
+    def strangers(self) -> Strangers:
+        """What was last seen in clusters that is of no run."""
         ...
 
     @property
@@ -89,6 +99,10 @@ class Meter:
             since_s = sight.silent_since_s
             silent_s = 0.0 if since_s is None else now.since(since_s)
             metrics.cluster_silent_seconds.labels(sight.facts.cluster).set(silent_s)
+            orphans = self._agents.strangers.by_cluster.get(sight.facts.cluster, ())
+            metrics.orphans.labels(sight.facts.cluster).set(len(orphans))
+        for seconds in self._log.take_latencies():
+            metrics.commit_seconds.observe(seconds)
         by_label = Counter(
             (run.state.value, run.why.reason.value) for run in self._log.live_runs().values()
         )
@@ -117,12 +131,14 @@ class Meter:
         for (_, reason), count in counts.refusals.items():
             now["refused", reason.value] += count
         now += Counter({("failed", agent): count for agent, count in counts.failures.items()})
-        now += Counter({("ticked", agent): count for agent, count in counts.ticks.items()})
         metrics = self._metrics
-        series = {"refused": metrics.refused, "failed": metrics.failures, "ticked": metrics.ticks}
+        series = {"refused": metrics.refused, "failed": metrics.failures}
         for (kind, label), count in now.items():
             series[kind].labels(label).inc(count - self._told[kind, label])
         self._told = now
+        while counts.ticks:
+            loop, seconds = counts.ticks.popleft()
+            metrics.tick_seconds.labels(loop).observe(seconds)
 
     def _count(self, recorded: Recorded) -> None:
         event = recorded.event

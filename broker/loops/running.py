@@ -5,6 +5,7 @@ agent again after a pause. Read ``keep_going`` first.
 """
 
 import asyncio
+from collections import deque
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -56,6 +57,7 @@ class Pace:
 
 def keep_all(agents: Agents, keeper: Keeper, clock: Clock, pace: Pace) -> None:
     """Hand every agent to a keeper."""
+    ticks = agents.counts.ticks
 
     def keep(
         name: str,
@@ -63,7 +65,8 @@ def keep_all(agents: Agents, keeper: Keeper, clock: Clock, pace: Pace) -> None:
         news: Changes | None,
         pause_s: Callable[[], float],
     ) -> None:
-        keeper.keep(name, lambda: keep_going(tick, news, pause_s, clock))
+        timed = partial(timed, name.partition(" ")[0], tick, ticks, clock)
+        keeper.keep(name, lambda: keep_going(timed, news, pause_s, clock))
 
     def look_s(cluster: str) -> float:
         is_turning = not agents.roster.turning.isdisjoint(agents.roster.on_cluster(cluster))
@@ -77,7 +80,8 @@ def keep_all(agents: Agents, keeper: Keeper, clock: Clock, pace: Pace) -> None:
     for index, outpost in enumerate(agents.outposts):
         observer, converger = agents.observers[index], agents.convergers[index]
         pause_s = partial(look_s, outpost.cluster)
-        looking = partial(keep_looking, observer.tick, outpost.news, pause_s, clock)
+        look = partial(timed, "observer", observer.tick, ticks, clock)
+        looking = partial(keep_looking, look, outpost.news, pause_s, clock)
         keeper.keep(f"observer {outpost.cluster}", looking)
         keep(
             f"converger {outpost.cluster}",
@@ -98,6 +102,20 @@ def keep_all(agents: Agents, keeper: Keeper, clock: Clock, pace: Pace) -> None:
     keep("pruner", pruner.tick, pruner.changes, lambda: BUSY_S if pruner.is_busy else IDLE_S)
     keep("reaper", agents.reaper.tick, None, lambda: IDLE_S)
     keep("restorer", restorer.tick, None, lambda: IDLE_S if restorer.is_done else pace.place_s)
+
+
+async def timed(
+    loop: str,
+    tick: Callable[[], Awaitable[None]],
+    ticks: deque[tuple[str, float]],
+    clock: Clock,
+) -> None:
+    """Tick once, and keep how long that took, however it ended."""
+    began_s = clock.now().elapsed_s
+    try:
+        await tick()
+    finally:
+        ticks.append((loop, clock.now().elapsed_s - began_s))
 
 
 async def keep_going(

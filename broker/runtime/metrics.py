@@ -9,6 +9,7 @@ from functools import partial
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, start_http_server
 
 _MINUTES = (1, 5, 15, 60, 300, 900, 3_600, 7_200, 18_000, 43_200, 86_400)
+_TICK = (0.001, 0.005, 0.02, 0.05, 0.1, 0.5, 2.0, 10.0)
 _COMMIT = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.5, 2.0)
 
 
@@ -60,18 +61,16 @@ class Metrics:
             "Time to the gate over the forecast's median (1 is a right forecast)",
             buckets=(0.1, 0.25, 0.5, 0.8, 1.0, 1.25, 2.0, 4.0, 10.0),
         )
-        self.ticks = counter("broker_ticks", "Ticks of a loop", ["loop"])
-        self.tick_seconds = histogram("broker_tick_seconds", "How long a tick took", ["loop"])
+        self.tick_seconds = histogram(
+            "broker_tick_seconds", "How long a tick took", ["loop"], buckets=_TICK
+        )
         self.failures = counter("broker_task_failures", "What raised, by task", ["task"])
         self.cluster_silent_seconds = gauge(
             "broker_cluster_silent_seconds",
             "For how long a cluster has not answered; 0 while it does",
             ["cluster"],
         )
-        self.orphans = gauge("broker_orphans", "Objects of ours that no run knows", ["cluster"])
-        self.unknown_causes = counter(
-            "broker_unknown_causes", "Things a cluster said that no table explains", ["cluster"]
-        )
+        self.orphans = gauge("broker_orphans", "What a cluster holds of no run", ["cluster"])
 
     def serve(self, host: str, port: int) -> None:
         """Answer scrapes on a loopback address, on a thread of its own."""

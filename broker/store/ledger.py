@@ -7,6 +7,8 @@ or from the log itself. Made by ``open_ledger`` on the event loop that uses it.
 import asyncio
 import sqlite3
 import threading
+import time
+from collections import deque
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
@@ -38,6 +40,7 @@ __all__ = ["LOG_NAME", "Ledger", "MarkingClock", "open_early", "open_ledger", "r
 T = TypeVar("T")
 LOG_NAME = "broker.db"  # the log within brokerd's data directory
 MARK_AFTER_S = 30.0  # without a write; a downtime is known to that
+LATENCIES_KEPT = 50_000  # until the meter comes, every few seconds
 PAGE = 200  # events read at once while following a stream
 
 
@@ -60,6 +63,7 @@ class Ledger:
         self._is_whole = False
         self._clock = clock
         self._resources = resources
+        self._latencies: deque[float] = deque(maxlen=LATENCIES_KEPT)
         self.feed = feed
 
     async def whole(self) -> None:
@@ -89,7 +93,9 @@ class Ledger:
         return result.name if isinstance(result, AlreadySubmitted) else command.name
 
     async def _carry_out(self, order: Order) -> tuple[Recorded, ...] | AlreadySubmitted:
+        began_s = time.perf_counter()
         result: Result = await self._writer.submit(order)
+        self._latencies.append(time.perf_counter() - began_s)
         if isinstance(result, Exception):
             raise result
         return result
@@ -129,6 +135,15 @@ class Ledger:
         The time is written down every few seconds, so that it is as fresh as that.
         """
         return self._picture.trouble
+
+    def take_latencies(self) -> tuple[float, ...]:
+        """Return the seconds from a command's arrival to its answer, of those since the last call.
+
+        At most as many as are kept, the newest.
+        """
+        taken = tuple(self._latencies)
+        self._latencies.clear()
+        return taken
 
     def broker(self) -> BrokerState:
         """Return the broker's own state: its incarnation, what it has surveyed."""

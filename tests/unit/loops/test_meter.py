@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
 
 from broker.history.events import Recorded
+from broker.loops import meter as meter_module
+from broker.loops.answers import Strangers
 from broker.loops.desk import Counts
 from broker.loops.meter import Meter
 from broker.loops.sight import Sight
 from broker.model.billing import live_cost
 from broker.model.moment import Moment
 from broker.model.run import Run
+from broker.model.sightings import Orphan
 from broker.runtime.metrics import Metrics
 from tests.builders import Story
 
@@ -29,6 +33,9 @@ class Book:
     def live_runs(self) -> Mapping[str, Run]:
         return {self.story.name: self.story.run}
 
+    def take_latencies(self) -> tuple[float, ...]:
+        return (0.003, 0.004)
+
     async def head(self) -> int:
         return 0
 
@@ -41,6 +48,7 @@ class Book:
 class Watched:
     sight: Sight = field(default_factory=lambda: Sight([("alpha", "alpha")]))
     counts: Counts = field(default_factory=Counts)
+    strangers: Strangers = field(default_factory=Strangers)
 
 
 @dataclass(slots=True)
@@ -69,3 +77,29 @@ async def test_idle_machines_and_spent_money_are_gauges() -> None:
     await meter.tick()
     paid = [told("broker_paid_gpus", doing=doing) for doing in ("idle", "training")]
     assert paid == [0.0, 2.0]
+
+
+async def test_what_the_log_and_the_agents_took_is_told_once() -> None:
+    watched, metrics = Watched(), Metrics()
+    stranger = Orphan(cluster="alpha", object="x", message="", since_wall_s=0.0, is_ours=False)
+    watched.strangers.by_cluster["alpha"] = (stranger,)
+    watched.counts.ticks += [("placer", 0.01), ("placer", 0.03)]
+    story = Story().accepted()
+    meter = Meter(Book(story), watched, metrics, StoryClock(story))
+    await meter.tick()
+    assert metrics.registry.get_sample_value("broker_orphans", {"cluster": "alpha"}) == 1.0
+    assert metrics.registry.get_sample_value("broker_log_commit_seconds_count") == 2.0
+    placer = {"loop": "placer"}
+    assert metrics.registry.get_sample_value("broker_tick_seconds_count", placer) == 2.0
+    assert not watched.counts.ticks
+    watched.strangers.by_cluster["alpha"] = ()
+    await meter.tick()
+    assert metrics.registry.get_sample_value("broker_orphans", {"cluster": "alpha"}) == 0.0
+    assert metrics.registry.get_sample_value("broker_tick_seconds_count", placer) == 2.0
+
+
+def test_every_metric_is_told_by_the_meter() -> None:
+    """One that is offered and never told shows a nought for ever, which reads as good news."""
+    told = inspect.getsource(meter_module)
+    names = [name for name in vars(Metrics()) if name != "registry"]
+    assert [name for name in names if f"etrics.{name}" not in told] == []
