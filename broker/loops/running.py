@@ -65,8 +65,8 @@ def keep_all(agents: Agents, keeper: Keeper, clock: Clock, pace: Pace) -> None:
         news: Changes | None,
         pause_s: Callable[[], float],
     ) -> None:
-        timed = partial(timed, name.partition(" ")[0], tick, ticks, clock)
-        keeper.keep(name, lambda: keep_going(timed, news, pause_s, clock))
+        ticking = partial(timed, name.partition(" ")[0], tick, ticks, clock)
+        keeper.keep(name, lambda: keep_going(ticking, news, pause_s, clock))
 
     def look_s(cluster: str) -> float:
         is_turning = not agents.roster.turning.isdisjoint(agents.roster.on_cluster(cluster))
