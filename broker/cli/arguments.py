@@ -50,6 +50,12 @@ def _regions(client: Any) -> Iterable[str]:
     return [region.name.rpartition("/")[2] for region in client.regions.find().regions]
 
 
+class Whole(click.IntRange):
+    """A whole number within bounds."""
+
+    name = "number"
+
+
 class _Quantity(click.ParamType[Any]):
     """A text that is read as a quantity."""
 

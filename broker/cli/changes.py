@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from broker.cli import exits, following, words
-from broker.cli.arguments import DURATION, FILE, RUN
+from broker.cli.arguments import DURATION, FILE, RUN, Whole
 from broker.cli.session import Session
 from broker.cli.status import has_ended
 from broker.cli.verbs import verb
@@ -64,7 +64,7 @@ def cancelled(run: run_pb2.Run, grace_s: float) -> str:
     """
 )
 @click.argument("run", type=RUN)
-@click.option("--from-step", type=click.IntRange(min=0), metavar="N", help="An older checkpoint.")
+@click.option("--from-step", type=Whole(min=0), metavar="N", help="An older checkpoint.")
 @click.option("--from-beginning", is_flag=True, help="From nothing.")
 @click.option("--wait", is_flag=True, help="Follow the run until it ends.")
 def resume(
@@ -88,7 +88,7 @@ def resume(
 )
 @click.argument("run", type=RUN)
 @click.option("--name", "run_id", metavar="RUN", default="", help="The new run's id.")
-@click.option("--from-step", type=click.IntRange(min=0), metavar="N", help="An older checkpoint.")
+@click.option("--from-step", type=Whole(min=0), metavar="N", help="An older checkpoint.")
 @click.option("--from-beginning", is_flag=True, help="From nothing.")
 @click.option("--file", type=FILE, help="Another intent; - for standard input.")
 @click.option("--wait", is_flag=True, help="Follow the new run until it ends.")
@@ -126,7 +126,7 @@ def fork(
 
 @verb(example='broker replace digits --epoch 3 --message "the region burns" --yes')
 @click.argument("run", type=RUN)
-@click.option("--epoch", type=click.IntRange(min=1), help="The open start; see broker status.")
+@click.option("--epoch", type=Whole(min=1), help="The open start; see broker status.")
 @click.option("--message", required=True, help="Why, for those who read the timeline.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
 def replace(session: Session, run: str, *, epoch: int | None, message: str, yes: bool) -> int:

@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from broker.cli import words
-from broker.cli.arguments import REGION, RUN
+from broker.cli.arguments import REGION, RUN, Whole
 from broker.cli.session import Session
 from broker.cli.verbs import Family, verb
 from broker.sdk.errors import Damaged
@@ -95,7 +95,7 @@ def _checkpoint(one: checkpoint_pb2.Checkpoint, now_s: float) -> tuple[str, ...]
     """
 )
 @click.argument("run", type=RUN)
-@click.argument("step", type=click.IntRange(min=0))
+@click.argument("step", type=Whole(min=0))
 @click.option("--bad/--good", "is_bad", default=True, help="Bad is meant when neither is said.")
 def mark(session: Session, run: str, *, step: int, is_bad: bool) -> None:
     """Mark the checkpoint of STEP bad. It is resumed from no more; a start from it is stopped."""
@@ -110,7 +110,7 @@ def mark(session: Session, run: str, *, step: int, is_bad: bool) -> None:
     """
 )
 @click.argument("run", type=RUN)
-@click.argument("step", type=click.IntRange(min=0))
+@click.argument("step", type=Whole(min=0))
 @click.option("--off", is_flag=True, help="Let retention have it again.")
 def pin(session: Session, run: str, *, step: int, off: bool) -> None:
     """Keep the checkpoint of STEP until somebody unpins it."""
@@ -120,7 +120,7 @@ def pin(session: Session, run: str, *, step: int, off: bool) -> None:
 
 @verb(example='broker checkpoints label digits 1200 "before the spike"')
 @click.argument("run", type=RUN)
-@click.argument("step", type=click.IntRange(min=0))
+@click.argument("step", type=Whole(min=0))
 @click.argument("word")
 def label(session: Session, run: str, *, step: int, word: str) -> None:
     """Give the checkpoint of STEP a WORD of your own; an empty one takes it away."""
@@ -142,7 +142,7 @@ def _show(session: Session, found: checkpoint_pb2.Checkpoint) -> None:
     """
 )
 @click.argument("run", type=RUN)
-@click.option("--step", type=click.IntRange(min=0), help="Otherwise the newest that is not bad.")
+@click.option("--step", type=Whole(min=0), help="Otherwise the newest that is not bad.")
 @click.option("--region", type=REGION, help="Where to read it; otherwise any region that answers.")
 @click.option("--to", "target", type=click.Path(path_type=Path), help="A folder that is not there.")
 @click.option("--where", is_flag=True, help="Only say where it is on this machine, if it is.")

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import click
 
 from broker.cli import words
-from broker.cli.arguments import RUN
+from broker.cli.arguments import RUN, Whole
 from broker.cli.session import Session
 from broker.cli.timeline import show_spending
 from broker.cli.verbs import verb
@@ -26,7 +26,7 @@ COSTS = ("RUN", "STATE", "GPU-HOURS", "COST", "IDLE", "BUDGET LEFT")
     """
 )
 @click.argument("run", type=RUN, required=False)
-@click.option("--limit", type=click.IntRange(1, 10_000), default=50, show_default=True)
+@click.option("--limit", type=Whole(1, 10_000), default=50, show_default=True)
 def cost(session: Session, run: str | None, *, limit: int) -> None:
     """Say what RUN's time and money went to, or, without RUN, what the team's runs cost."""
     if run is None:

@@ -5,7 +5,7 @@ Read ``stockout`` first.
 
 import click
 
-from broker.cli.arguments import DURATION, REGION
+from broker.cli.arguments import DURATION, REGION, Whole
 from broker.cli.session import Session
 from broker.cli.verbs import Family, verb
 from broker.v1 import local_service_pb2 as ls
@@ -13,7 +13,10 @@ from broker.v1 import local_service_pb2 as ls
 
 @click.group(cls=Family, name="local", example="broker local outage us-east4 --for 30s")
 def local() -> None:
-    """Make embedded regions misbehave. A fault lasts until it is restored, but for preempt."""
+    """Make embedded regions misbehave, until they are restored.
+
+    An outage ends by itself, and a preemption happens once.
+    """
 
 
 @verb(example="broker local stockout us-east4 --flavor h100-spot")
@@ -27,7 +30,7 @@ def stockout(session: Session, region: str, *, flavor: str) -> None:
 
 @verb(example="broker local partial us-east4 --nodes 5")
 @click.argument("region", type=REGION)
-@click.option("--nodes", type=click.IntRange(min=0), required=True, help="How many still come.")
+@click.option("--nodes", type=Whole(min=0), required=True, help="How many still come.")
 @click.option("--flavor", default="", help="Otherwise all.")
 def partial(session: Session, region: str, *, nodes: int, flavor: str) -> None:
     """Let only some more machines come in REGION, then none."""

@@ -9,7 +9,7 @@ from collections.abc import Callable
 import click
 
 from broker.cli import exits
-from broker.cli.arguments import RUN
+from broker.cli.arguments import RUN, Whole
 from broker.cli.saying import LogText
 from broker.cli.session import Session
 from broker.cli.verbs import verb
@@ -26,10 +26,10 @@ LINES_MAX = 10_000
     """
 )
 @click.argument("run", type=RUN)
-@click.option("--rank", type=click.IntRange(min=0), default=0, show_default=True)
+@click.option("--rank", type=Whole(min=0), default=0, show_default=True)
 @click.option("--placement", metavar="ID", help="Otherwise the one that trains, or trained last.")
 @click.option("--follow", "-f", is_flag=True, help="Go on as more is written.")
-@click.option("--tail", type=click.IntRange(0, LINES_MAX), metavar="LINES", help="Only the last.")
+@click.option("--tail", type=Whole(0, LINES_MAX), metavar="LINES", help="Only the last.")
 def logs(
     session: Session,
     run: str,

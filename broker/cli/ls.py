@@ -6,7 +6,7 @@ Read ``ls`` first.
 import click
 
 from broker.cli import words
-from broker.cli.arguments import REGION
+from broker.cli.arguments import REGION, Whole
 from broker.cli.session import Session
 from broker.cli.status import where_it_is
 from broker.cli.verbs import verb
@@ -31,7 +31,7 @@ HEADERS = ("RUN", "STATE", "WHERE", "STEP", "COST", "AGE", "WHY")
 )
 @click.option("--all-teams", is_flag=True, help="Runs of every team.")
 @click.option("--oldest-first", is_flag=True, help="Newest first otherwise.")
-@click.option("--limit", type=click.IntRange(1, LIMIT_MAX), default=50, show_default=True)
+@click.option("--limit", type=Whole(1, LIMIT_MAX), default=50, show_default=True)
 def ls(
     session: Session,
     states: tuple[str, ...],

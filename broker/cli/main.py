@@ -13,7 +13,9 @@ import click
 from broker.cli import exits
 from broker.cli.saying import say
 from broker.cli.verbs import BROKER, wants_json
-from broker.sdk.errors import BrokerError, Busy, Conflict, TooLate, Unreachable
+from broker.sdk.errors import BrokerError, Busy, Conflict, TooLate, Unreachable, Violation
+
+USAGE = "USAGE"  # the reason of what cannot be understood; no broker was asked
 
 _NEXT: dict[type[BrokerError], str] = {
     Unreachable: "Start it with `brokerd`, or name another by --server; `broker doctor` says more.",
@@ -33,7 +35,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stdout.flush()
         return result if isinstance(result, int) else exits.OK
     except click.ClickException as error:
-        error.show()
+        if wants_json(given):
+            _tell_json(USAGE, error.format_message(), (), exits.USAGE)
+        else:
+            error.show()
         return exits.USAGE
     except (KeyboardInterrupt, click.Abort):
         click.echo("interrupted", err=True)
@@ -70,25 +75,38 @@ def _is_text(argument: str) -> bool:
 
 def _tell(error: BrokerError, given: Sequence[str]) -> None:
     if wants_json(given):
-        import json
-
-        said = {
-            "reason": error.reason,
-            "message": error.message,
-            "violations": [{"field": v.field, "message": v.message} for v in error.violations],
-            "exit_code": exits.code_of(error),
-        }
-        click.echo(json.dumps({"error": said}), err=True)
+        _tell_json(error.reason, error.message, error.violations, exits.code_of(error))
         return
     if len(error.violations) > 1:
         click.echo("broker: some fields are not as they must be:", err=True)
         for violation in error.violations:
-            say(f"  {violation.field}: {violation.message}", is_error=True)
+            say(f"  {_as_typed(violation.field)}: {violation.message}", is_error=True)
     else:
-        say(f"broker: {error.message}", is_error=True)
+        say(f"broker: {_as_typed(error.message)}", is_error=True)
     hint = _NEXT.get(type(error))
     if hint is not None:
         click.echo(hint, err=True)
+
+
+def _as_typed(text: str) -> str:
+    """Return a field, or a sentence that begins with one, as it stands in an intent's file."""
+    if text.startswith("run_id: ") or text == "run_id":
+        return text.replace("run_id", "name", 1)
+    return text.removeprefix("intent.")
+
+
+def _tell_json(
+    reason: str, message: str, violations: tuple[Violation, ...], exit_code: int
+) -> None:
+    import json
+
+    said = {
+        "reason": reason,
+        "message": message,
+        "violations": [{"field": one.field, "message": one.message} for one in violations],
+        "exit_code": exit_code,
+    }
+    click.echo(json.dumps({"error": said}), err=True)
 
 
 if __name__ == "__main__":

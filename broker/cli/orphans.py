@@ -12,6 +12,7 @@ from broker.cli import words
 from broker.cli.following import ask
 from broker.cli.session import Session
 from broker.cli.verbs import Family, verb
+from broker.sdk.errors import NotFound
 from broker.v1 import region_pb2
 
 ORPHANS = ("ORPHAN", "CLUSTER", "SINCE", "OURS", "SAID")
@@ -76,9 +77,10 @@ def remove(session: Session, orphan: str, *, yes: bool) -> None:
         raise click.BadParameter("is not REGION/ID, as broker orphans lists them")
     found = session.client.regions.get(region)
     clusters = [cluster for cluster, one in _of(found) if one.object == object_]
-    if len(clusters) != 1:
-        there = f"in {', '.join(clusters)}" if clusters else "not there"
-        raise click.BadParameter(f"{object_} is {there}; broker orphans lists what is")
+    if not clusters:
+        raise NotFound(f"there is no orphan {orphan}; broker orphans lists them")
+    if len(clusters) > 1:
+        raise click.BadParameter(f"{object_} is in {', '.join(clusters)}")
     ask(f"Whatever trains in {object_} ends, and belongs to nobody here. Go on?", is_sure=yes)
     left = session.client.regions.remove_orphan(region, clusters[0], object_)
     if session.is_json:

@@ -9,7 +9,7 @@ from datetime import datetime
 import click
 
 from broker.cli import words
-from broker.cli.arguments import RUN
+from broker.cli.arguments import RUN, Whole
 from broker.cli.folding import Fold, folded
 from broker.cli.session import Session
 from broker.cli.verbs import verb
@@ -30,7 +30,7 @@ _QUIET = frozenset({event_pb2.EVENT_TYPE_PROGRESSED, event_pb2.EVENT_TYPE_PLACEM
 )
 @click.argument("run", type=RUN)
 @click.option("--all", "is_all", is_flag=True, help="Each step, sighting and checkpoint by itself.")
-@click.option("--limit", type=click.IntRange(1, EVENTS_MAX), default=1000, show_default=True)
+@click.option("--limit", type=Whole(1, EVENTS_MAX), default=1000, show_default=True)
 def timeline(session: Session, run: str, *, is_all: bool, limit: int) -> None:
     """Say what happened to RUN, oldest first, and what each attempt to start it took and cost."""
     found = session.client.runs.timeline(session.run_name(run), limit=limit)

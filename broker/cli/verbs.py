@@ -6,6 +6,7 @@ before it is needed, so that ``broker status`` answers at once. Read ``VERBS`` f
 
 from collections.abc import Callable, Sequence
 from importlib import import_module
+from itertools import pairwise
 from typing import Any
 
 import click
@@ -63,8 +64,13 @@ SETTINGS: dict[str, Any] = {"help_option_names": HELP, "max_content_width": 100}
 
 
 def wants_json(arguments: Sequence[str]) -> bool:
-    """Whether a command line asks for JSON, as far as can be told without reading it all."""
-    pairs = zip(arguments, [*arguments[1:], ""], strict=True)
+    """Whether a command line asks for JSON, as far as can be told without reading it all.
+
+    What stands after ``--`` is the user's own command.
+    """
+    if "--" in arguments:
+        arguments = arguments[: arguments.index("--")]
+    pairs = pairwise([*arguments, ""])
     return any(
         one in ("--output=json", "-ojson") or (one in ("--output", "-o") and value == "json")
         for one, value in pairs
@@ -111,7 +117,13 @@ class VerbWithCommand(Verb):
         """Take what stands after ``--`` as it is."""
         at = args.index("--") if "--" in args else len(args)
         command = tuple(args[at + 1 :])
-        rest = super().parse_args(ctx, args[:at])
+        try:
+            rest = super().parse_args(ctx, args[:at])
+        except click.UsageError as error:
+            if at < len(args) or "unexpected extra argument" not in error.message:
+                raise
+            hint = f"{error.message}; what is to be run comes after --"
+            raise click.UsageError(hint, error.ctx) from error
         ctx.params["command"] = command
         return rest
 

@@ -5,7 +5,7 @@ Read ``following.follow`` first.
 
 import click
 
-from broker.cli.arguments import RUN
+from broker.cli.arguments import RUN, Whole
 from broker.cli.following import follow
 from broker.cli.session import Session
 from broker.cli.verbs import verb
@@ -18,7 +18,7 @@ from broker.cli.verbs import verb
     """
 )
 @click.argument("run", type=RUN)
-@click.option("--after", type=click.IntRange(min=0), default=0, help="Only events after this one.")
+@click.option("--after", type=Whole(min=0), default=0, help="Only events after this one.")
 @click.option("--all", "is_all", is_flag=True, help="Each step, sighting and checkpoint by itself.")
 def watch(session: Session, run: str, *, after: int, is_all: bool) -> int:
     """Tell what happens to RUN until it ends; exit with 0 when it succeeded, else with 1.

@@ -149,11 +149,11 @@ def _walk(
 
 
 def _ignore_file(path: Path) -> "GitIgnoreSpec | None":
-    if not path.is_file():
-        return None
-    from pathspec import GitIgnoreSpec
-
     try:
+        if not path.is_file():
+            return None
+        from pathspec import GitIgnoreSpec
+
         with path.open("rb") as file:
             lines = file.read(IGNORE_MAX_BYTES).decode(errors="replace").splitlines()
         return GitIgnoreSpec.from_lines(lines)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,8 +12,8 @@ import pytest
 
 from broker.cli import exits
 from broker.cli.answers import ANSWERS
-from broker.cli.main import main
-from broker.cli.verbs import BROKER, VERBS, Family, Verb
+from broker.cli.main import _tell, main
+from broker.cli.verbs import BROKER, VERBS, Family, Verb, wants_json
 from broker.sdk import errors
 from broker.v1 import (
     checkpoint_pb2,
@@ -52,6 +53,7 @@ def test_every_verb_has_help_with_an_example_that_can_be_typed(
     assert main([*name.split(), "--help"]) == 0
     shown = capsys.readouterr().out
     assert "--output" in shown
+    assert "RANGE" not in shown
     assert "Example:" in shown
     assert "With --output json:" in shown
     lines = [line.strip() for line in verb.example.strip().splitlines()]
@@ -194,3 +196,54 @@ def test_a_field_that_is_wrong_is_named_before_anybody_is_asked(
 ) -> None:
     assert main(["--server", "unix:/nowhere", *arguments]) == exits.INVALID
     assert capsys.readouterr().err.startswith(f"broker: {said}")
+
+
+def test_a_command_without_its_dashes_is_told_where_it_goes(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["submit", "--hardware", "1xH100", "python3", "train.py"]) == exits.USAGE
+    told = capsys.readouterr().err
+    assert "extra argument (train.py); what is to be run comes after --" in told
+
+
+@pytest.mark.parametrize("typed", [["staus"], ["status", "--wat"], ["submit", "--env", "x"]])
+def test_a_program_is_told_in_json_that_it_is_not_understood(
+    typed: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["-o", "json", *typed]) == exits.USAGE
+    said = json.loads(capsys.readouterr().err)["error"]
+    assert (said["reason"], said["violations"], said["exit_code"]) == ("USAGE", [], exits.USAGE)
+    assert said["message"]
+
+
+@pytest.mark.parametrize(
+    ("typed", "is_json"),
+    [
+        ("status -o json", True),
+        ("--output=json status", True),
+        ("status -o table", False),
+        ("submit -- train -o json", False),
+    ],
+)
+def test_json_is_asked_for_before_the_dashes(typed: str, *, is_json: bool) -> None:
+    assert wants_json(typed.split()) is is_json
+
+
+def test_a_number_that_is_none_is_called_a_number(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["checkpoints", "mark", "digits", "abc"]) == exits.USAGE
+    assert "'abc' is not a valid number." in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("said", "told"),
+    [
+        ("intent.terms.regions[0]: there is no region mars", "terms.regions[0]: there is no"),
+        ("run_id: is not an id", "name: is not an id"),
+        ("the intent. is a word", "the intent. is a word"),
+    ],
+)
+def test_a_field_is_named_as_it_stands_in_the_file(
+    said: str, told: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _tell(errors.Invalid(said), [])
+    assert capsys.readouterr().err.startswith(f"broker: {told}")

@@ -258,3 +258,14 @@ def test_any_names_pack_and_unpack_or_are_refused_with_a_sentence(
             continue  # a file stands where a folder is wanted
         written.add(str(path.relative_to(root)))
     assert set(unpacked(root, root.with_suffix(".out"))) == written
+
+
+def test_a_folder_whose_ignore_file_cannot_be_looked_at_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for _ in range(4096 // 256):  # longer in all than what the system takes as a path
+        os.mkdir("d" * 255)
+        os.chdir("d" * 255)
+    with pytest.raises(BundleError, match=r"\.gitignore cannot be used: .*too long"):
+        pack(str(tmp_path))
