@@ -32,6 +32,8 @@ LOSS_CLASS: Mapping[Reason, FailureClass] = {
     Reason.IMAGE_PULL_FAILING: FailureClass.ORCHESTRATION,
     Reason.BUNDLE_DAMAGED: FailureClass.ORCHESTRATION,
     Reason.WEDGED: FailureClass.ORCHESTRATION,
+    # What was saved was not kept.
+    Reason.CHECKPOINT_LOST: FailureClass.ORCHESTRATION,
     # The run's own code.
     Reason.COMMAND_FAILED: FailureClass.USER,
     Reason.NO_PROGRESS: FailureClass.USER,

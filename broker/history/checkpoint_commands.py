@@ -54,3 +54,8 @@ class RecordPruned:
     """Retention removed a checkpoint everywhere."""
 
     ref: CheckpointRef
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BeginRetirement:
+    """Say that all that an ended run left in stores is going to be removed, then the run."""

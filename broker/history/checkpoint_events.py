@@ -51,3 +51,8 @@ class CheckpointPruned:
     """Retention removed a checkpoint from every store."""
 
     ref: CheckpointRef
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RetirementBegun:
+    """All that the ended run left in stores goes from here on; then the run leaves the log."""

@@ -7,6 +7,7 @@ The rule: a command holds only what its sender knows; everything that follows fr
 from dataclasses import dataclass
 
 from broker.history.checkpoint_commands import (
+    BeginRetirement,
     MarkCheckpoint,
     RecordCheckpoint,
     RecordCopy,
@@ -44,6 +45,7 @@ from broker.model.states import PlacementEnd, PlacementState
 __all__ = [
     "AcceptStore",
     "BeginIncarnation",
+    "BeginRetirement",
     "BrokerCommand",
     "CarrySpend",
     "ClaimStore",
@@ -372,6 +374,7 @@ RunCommand = (
     | RecordLostCopy
     | MarkCheckpoint
     | RecordPruned
+    | BeginRetirement
     | RequestDrain
     | RecordDrainAck
     | StopEpoch

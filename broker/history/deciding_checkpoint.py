@@ -1,15 +1,16 @@
-"""Commands about checkpoints: found complete, copied, lost, marked, pruned."""
+"""Commands about checkpoints: found complete, copied, lost, marked, pruned, all to go."""
 
 from typing import assert_never
 
 from broker.history.commands import (
+    BeginRetirement,
     MarkCheckpoint,
     RecordCheckpoint,
     RecordCopy,
     RecordLostCopy,
     RecordPruned,
 )
-from broker.history.deciding_life import stop_order
+from broker.history.deciding_life import refuse_retiring, stop_order
 from broker.history.events import (
     CheckpointCompleted,
     CheckpointCopied,
@@ -17,8 +18,11 @@ from broker.history.events import (
     CheckpointMarked,
     CheckpointPruned,
     Resumed,
+    RetirementBegun,
     RunEvent,
+    Warned,
 )
+from broker.history.evolving_checkpoint import evolve_checkpoint
 from broker.history.lineage import descends_from, resumable
 from broker.history.refusals import Code, Refused
 from broker.model.checkpoint import HOLD_COMES_S, STEP_MAX, Checkpoint, CheckpointRef
@@ -26,7 +30,9 @@ from broker.model.moment import Moment
 from broker.model.reasons import Reason
 from broker.model.run import Run
 
-CheckpointCommand = RecordCheckpoint | RecordCopy | RecordLostCopy | MarkCheckpoint | RecordPruned
+CheckpointCommand = (
+    RecordCheckpoint | RecordCopy | RecordLostCopy | MarkCheckpoint | RecordPruned | BeginRetirement
+)
 
 LABEL_MAX = 100  # characters
 HOLDS_MAX = 1_000  # forks of one checkpoint: each is part of the run's state
@@ -43,15 +49,13 @@ def decide_checkpoint(run: Run, command: CheckpointCommand, now: Moment) -> tupl
                 return ()
             return (CheckpointCopied(ref=command.ref, region=command.region),)
         case RecordLostCopy():
-            known = _find(run, command.ref)
-            if known is None or command.region not in known.regions:
-                return ()
-            lost = CheckpointLost(ref=command.ref, region=command.region, message=command.message)
-            return (lost,)
+            return _lose(run, command)
         case MarkCheckpoint():
             return _mark(run, command)
         case RecordPruned():
             return _prune(run, command.ref, now)
+        case BeginRetirement():
+            return _retire(run, now)
         case _:
             assert_never(command)
 
@@ -86,7 +90,24 @@ def _complete(run: Run, command: RecordCheckpoint) -> tuple[RunEvent, ...]:
     return (completed,)
 
 
+def _lose(run: Run, command: RecordLostCopy) -> tuple[RunEvent, ...]:
+    """Take a copy off; with the last one of what the next start was to read, say so loudly."""
+    known = _find(run, command.ref)
+    if known is None or command.region not in known.regions:
+        return ()
+    gone = CheckpointLost(ref=command.ref, region=command.region, message=command.message)
+    before = resumable(run)
+    if known.regions != {command.region} or not before or before[0].ref != command.ref:
+        return (gone,)
+    left = resumable(evolve_checkpoint(run, gone))
+    # With nothing left the run ends, and its end says what was lost.
+    fallback = f"; the next start goes back to step {left[0].ref.step}" if left else ""
+    message = f"no copy of step {command.ref.step} is left in any store{fallback}"
+    return (gone, Warned(reason=Reason.CHECKPOINT_LOST, message=message))
+
+
 def _mark(run: Run, command: MarkCheckpoint) -> tuple[RunEvent, ...]:
+    refuse_retiring(run)
     same_step = [c for c in run.checkpoints if c.ref.step == command.step]
     if not same_step:
         raise Refused(
@@ -163,6 +184,22 @@ def _prune(run: Run, ref: CheckpointRef, now: Moment) -> tuple[RunEvent, ...]:
     if why:
         raise Refused(Reason.ILLEGAL_IN_STATE, f"step {ref.step} is kept: {why}")
     return (CheckpointPruned(ref=ref),)
+
+
+def _retire(run: Run, now: Moment) -> tuple[RunEvent, ...]:
+    if run.is_retiring:
+        return ()
+    holds = [hold for c in run.checkpoints for hold in c.holds]
+    why = ""
+    if not run.is_ended or run.live_placements or any(epoch.is_owed for epoch in run.epochs):
+        why = "it is not over"
+    elif any(c.is_pinned or c.label for c in run.checkpoints):
+        why = "a checkpoint of it is pinned or named"
+    elif any(now.since(hold.since_s) < HOLD_COMES_S for hold in holds):
+        why = "a fork is to begin with a checkpoint of it"
+    if why:
+        raise Refused(Reason.ILLEGAL_IN_STATE, f"the run is kept: {why}")
+    return (RetirementBegun(),)
 
 
 def _is_newest(run: Run, ref: CheckpointRef) -> bool:

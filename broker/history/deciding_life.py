@@ -2,6 +2,7 @@
 
 from typing import assert_never
 
+from broker.history.causes import loss_class
 from broker.history.commands import (
     AcceptRun,
     AmendTerms,
@@ -31,7 +32,7 @@ from broker.history.events import (
     Warned,
     WithdrawalOrdered,
 )
-from broker.history.lineage import nameable, nameable_in_words
+from broker.history.lineage import lost, nameable, nameable_in_words
 from broker.history.prospects import NEWS_DECIDES
 from broker.history.refusals import Code, Refused
 from broker.model.billing import live_cost
@@ -106,7 +107,8 @@ def decide_life(run: Run, command: LifeCommand, context: Context) -> tuple[RunEv
         case CancelRun():
             return _cancel(run, command, context)
         case FailRun():
-            if run.is_ended:
+            is_found = command.reason is Reason.CHECKPOINT_LOST and not lost(run)
+            if run.is_ended or is_found:
                 return ()
             ending = Ending(
                 state=RunState.FAILED,
@@ -149,6 +151,16 @@ def stop_order(run: Run, reason: Reason, message: str) -> tuple[RunEvent, ...]:
     if epoch is None or epoch.stop is not None:
         return ()
     return (StopOrdered(epoch=epoch.id, reason=reason, message=message),)
+
+
+def refuse_retiring(run: Run) -> None:
+    """Refuse what needs the run's checkpoints once they are on their way out of the stores."""
+    if run.is_retiring:
+        raise Refused(
+            Reason.RETENTION_PASSED,
+            "the run ended longer ago than runs are kept: what it saved is being removed, and the"
+            " run leaves the log then. Submit it anew",
+        )
 
 
 def _explain(run: Run, command: ExplainWait) -> tuple[RunEvent, ...]:
@@ -267,7 +279,10 @@ def _end(run: Run, ending: Ending, context: Context) -> tuple[RunEvent, ...]:
     withdrawals = withdraw_waiting(run, Reason.RUN_ENDED, ending.message)
     if run.open_epoch is None:
         ended = Ended(
-            state=ending.state, reason=ending.reason, message=ending.message, failure=None
+            state=ending.state,
+            reason=ending.reason,
+            message=ending.message,
+            failure=loss_class(ending.reason),
         )
         return (*withdrawals, ended)
     decided = EndDecided(
@@ -300,6 +315,7 @@ def _resume(run: Run, command: ResumeRun, context: Context) -> tuple[RunEvent, .
     resumed = Resumed(step=command.step, from_start=command.from_start)
     if run.state in (RunState.REJECTED, RunState.VALIDATING):
         raise Refused(Reason.ILLEGAL_IN_STATE, f"the run is {run.state}; nothing to resume")
+    refuse_retiring(run)
     if run.ending is not None:
         raise Refused(Reason.ILLEGAL_IN_STATE, "the run is ending; resume it when it has ended")
     if command.step is not None and command.from_start:

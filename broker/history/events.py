@@ -12,6 +12,7 @@ from broker.history.checkpoint_events import (
     CheckpointLost,
     CheckpointMarked,
     CheckpointPruned,
+    RetirementBegun,
 )
 from broker.history.regional_events import BrokerEvent, RegionEvent, TeamEvent
 from broker.model.actor import Actor
@@ -29,6 +30,7 @@ __all__ = [
     "CheckpointLost",
     "CheckpointMarked",
     "CheckpointPruned",
+    "RetirementBegun",
 ]
 
 
@@ -343,6 +345,7 @@ RunEvent = (
     | CheckpointLost
     | CheckpointMarked
     | CheckpointPruned
+    | RetirementBegun
     | DrainRequested
     | DrainAcknowledged
     | StopOrdered

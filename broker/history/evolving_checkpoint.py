@@ -8,6 +8,7 @@ from broker.history.events import (
     CheckpointLost,
     CheckpointMarked,
     CheckpointPruned,
+    RetirementBegun,
 )
 from broker.history.refusals import IllegalMoveError
 from broker.model.checkpoint import Checkpoint, CheckpointRef, Hold
@@ -15,7 +16,12 @@ from broker.model.replacing import replace
 from broker.model.run import Run
 
 CheckpointEvent = (
-    CheckpointCompleted | CheckpointCopied | CheckpointLost | CheckpointMarked | CheckpointPruned
+    CheckpointCompleted
+    | CheckpointCopied
+    | CheckpointLost
+    | CheckpointMarked
+    | CheckpointPruned
+    | RetirementBegun
 )
 
 
@@ -23,14 +29,20 @@ def evolve_checkpoint(run: Run, event: CheckpointEvent) -> Run:
     """Return the run after an event of one of its checkpoints."""
     if isinstance(event, CheckpointCompleted):
         return _completed(run, event)
+    if isinstance(event, RetirementBegun):
+        return replace(run, is_retiring=True)
     checkpoint = next((c for c in run.checkpoints if c.ref == event.ref), None)
     if checkpoint is None:
         raise IllegalMoveError(f"{run.name}: no checkpoint {event.ref}")
     match event:
         case CheckpointCopied():
-            return _put(run, replace(checkpoint, regions=checkpoint.regions | {event.region}))
+            here = frozenset({event.region})
+            regions, lost_in = checkpoint.regions | here, checkpoint.lost_in - here
+            return _put(run, replace(checkpoint, regions=regions, lost_in=lost_in))
         case CheckpointLost():
-            return _put(run, replace(checkpoint, regions=checkpoint.regions - {event.region}))
+            gone = frozenset({event.region})
+            regions, lost_in = checkpoint.regions - gone, checkpoint.lost_in | gone
+            return _put(run, replace(checkpoint, regions=regions, lost_in=lost_in))
         case CheckpointMarked():
             return _put(run, _marked(checkpoint, event, run.updated.elapsed_s))
         case CheckpointPruned():
@@ -61,6 +73,13 @@ def seal(run: Run, refs: tuple[CheckpointRef, ...], home: str) -> tuple[Checkpoi
         if ref not in known
     ]
     return tuple(sealed)
+
+
+def doubted_anew(checkpoint: Checkpoint) -> Checkpoint:
+    """Return a lost checkpoint as if its copies were there: they are looked for once more."""
+    if not checkpoint.is_lost:
+        return checkpoint
+    return replace(checkpoint, regions=checkpoint.lost_in, lost_in=frozenset())
 
 
 def _put(run: Run, checkpoint: Checkpoint) -> Run:

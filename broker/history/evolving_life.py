@@ -16,6 +16,7 @@ from broker.history.events import (
     WaitExplained,
     Warned,
 )
+from broker.history.evolving_checkpoint import doubted_anew
 from broker.history.moves import begin_run, move_run
 from broker.model.checkpoint import Checkpoint
 from broker.model.moment import Moment
@@ -191,4 +192,7 @@ def _resumed(run: Run, event: Resumed, at: Moment) -> Run:
         infrastructure_losses=0,
         resume_wish=wish,
         ended=None,
+        # What was lost may have been brought back since; if not, the next look says it again.
+        checkpoints=tuple(doubted_anew(c) for c in run.checkpoints),
+        is_retiring=False,
     )

@@ -17,7 +17,17 @@ def violations(run: Run) -> tuple[str, ...]:
     """Return a sentence for each broken invariant; empty when all hold."""
     return tuple(
         f"{run.name}: {sentence}"
-        for check in (_epochs, _open_epoch, _placements, _wait, _whys, _end, _checkpoints, _money)
+        for check in (
+            _epochs,
+            _open_epoch,
+            _placements,
+            _wait,
+            _whys,
+            _end,
+            _checkpoints,
+            _money,
+            _retirement,
+        )
         for sentence in check(run)
     )
 
@@ -39,6 +49,11 @@ def _epochs(run: Run) -> Iterator[str]:
             yield f"epoch {epoch.id.number} is STOPPING and nobody ordered it"
         if epoch.is_owed and epoch.is_open:
             yield f"epoch {epoch.id.number} owes a fence before it is closed"
+
+
+def _retirement(run: Run) -> Iterator[str]:
+    if run.is_retiring and not run.is_ended:
+        yield f"it is {run.state} while what it saved is being removed"
 
 
 def _open_epoch(run: Run) -> Iterator[str]:

@@ -6,7 +6,7 @@ on back. A later step on a branch that a rollback left is not on the lineage, so
 undone by what it rolled back. Read ``resumable`` first.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from broker.model.checkpoint import Checkpoint, CheckpointRef, EpochId
 from broker.model.run import Run
@@ -22,11 +22,27 @@ def resumable(run: Run) -> tuple[Checkpoint, ...]:
     """
     wish = run.resume_wish
     if wish is None:
-        return _along_lineage(run)
+        return _along_lineage(run, _counts)
     if wish.step is None:
         return ()
     named = named_step(run, wish.step)
     return () if named is None else (named,)
+
+
+def lost(run: Run) -> tuple[Checkpoint, ...]:
+    """Return what the next start would have resumed from had not every copy been lost.
+
+    The preferred one first; empty while there is anything left to resume from, and where nothing
+    was to be resumed from in the first place. While it is not empty no start begins from nothing:
+    only a person says that.
+    """
+    wish = run.resume_wish
+    if (wish is not None and wish.step is None) or resumable(run):
+        return ()
+    if wish is not None:
+        named = (c for c in run.checkpoints if c.ref.step == wish.step and _was_lost(c))
+        return tuple(sorted(named, key=lambda c: c.ref.epoch, reverse=True))
+    return _along_lineage(run, _was_lost)
 
 
 def pick(run: Run, region: str) -> CheckpointRef | None:
@@ -50,12 +66,12 @@ def is_within_reach(run: Run, region: str) -> bool:
     if wish is not None and wish.step is not None:
         return pick(run, region) is not None
     candidates = resumable(run)
-    return not candidates or any(region in c.regions for c in candidates)
+    return any(region in c.regions for c in candidates) or not (candidates or lost(run))
 
 
 def named_step(run: Run, step: int) -> Checkpoint | None:
     """Return the sealed, good checkpoint of a step, on the lineage if it can be, or None."""
-    for checkpoint in _along_lineage(run):
+    for checkpoint in _along_lineage(run, _counts):
         if checkpoint.ref.step == step:
             return checkpoint
     others = [c for c in run.checkpoints if c.ref.step == step and _counts(c)]
@@ -72,7 +88,7 @@ def nameable(run: Run) -> tuple[Checkpoint, ...]:
     own = [c for c in run.checkpoints if epoch is not None and c.ref.epoch == epoch.id]
     fresh = [c for c in own if not c.is_bad and c.regions]
     fresh.sort(key=lambda c: c.ref.step, reverse=True)
-    lineage = _along_lineage(run)
+    lineage = _along_lineage(run, _counts)
     rest = [c for c in reversed(run.checkpoints) if _counts(c) and c not in lineage]
     return (*fresh, *lineage, *rest)
 
@@ -97,17 +113,18 @@ def descends_from(run: Run, start: CheckpointRef | None, ref: CheckpointRef) -> 
     return any(ancestor == ref for ancestor in _ancestors(run, start))
 
 
-def _along_lineage(run: Run) -> tuple[Checkpoint, ...]:
+def _along_lineage(run: Run, is_wanted: Callable[[Checkpoint], bool]) -> tuple[Checkpoint, ...]:
+    """Return the wanted checkpoints of the lineage, the preferred one first."""
     latest = next((e for e in reversed(run.epochs) if e.started_s is not None), None)
     if latest is None:
         # Nothing has started: only what a fork was seeded with, or what an adopted log brought.
-        return tuple(c for c in reversed(run.checkpoints) if _counts(c))
-    found = _of_epoch(run, latest.id, None)
+        return tuple(c for c in reversed(run.checkpoints) if is_wanted(c))
+    found = _of_epoch(run, latest.id, None, is_wanted)
     for ancestor in _ancestors(run, latest.resume_from):
         if _is_bad(run, ancestor):
             # What was read from a bad checkpoint is as bad as it: only what lies before counts.
             found = []
-        found += _of_epoch(run, ancestor.epoch, ancestor.step)
+        found += _of_epoch(run, ancestor.epoch, ancestor.step, is_wanted)
     return tuple(found)
 
 
@@ -122,12 +139,14 @@ def _ancestors(run: Run, start: CheckpointRef | None) -> Iterator[CheckpointRef]
         ref = None if epoch is None else epoch.resume_from
 
 
-def _of_epoch(run: Run, epoch: EpochId, up_to: int | None) -> list[Checkpoint]:
-    """Return the epoch's checkpoints that count, newest first, none after ``up_to``."""
+def _of_epoch(
+    run: Run, epoch: EpochId, up_to: int | None, is_wanted: Callable[[Checkpoint], bool]
+) -> list[Checkpoint]:
+    """Return the epoch's wanted checkpoints, newest first, none after ``up_to``."""
     own = [
         c
         for c in run.checkpoints
-        if c.ref.epoch == epoch and _counts(c) and (up_to is None or c.ref.step <= up_to)
+        if c.ref.epoch == epoch and is_wanted(c) and (up_to is None or c.ref.step <= up_to)
     ]
     own.sort(key=lambda c: c.ref.step, reverse=True)
     return own
@@ -135,6 +154,10 @@ def _of_epoch(run: Run, epoch: EpochId, up_to: int | None) -> list[Checkpoint]:
 
 def _counts(checkpoint: Checkpoint) -> bool:
     return checkpoint.is_sealed and not checkpoint.is_bad and bool(checkpoint.regions)
+
+
+def _was_lost(checkpoint: Checkpoint) -> bool:
+    return checkpoint.is_sealed and not checkpoint.is_bad and checkpoint.is_lost
 
 
 def _is_bad(run: Run, ref: CheckpointRef) -> bool:

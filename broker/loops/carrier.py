@@ -13,6 +13,7 @@ from broker.history.commands import RecordCheckpoint, RecordCopy, RecordLostCopy
 from broker.loops.carrying import holders, wanted, what_it_holds
 from broker.loops.content import Content, ContentError, path_of
 from broker.loops.desk import Clock, Desk, putting_back
+from broker.loops.doubting import Doubter
 from broker.loops.roster import Roster
 from broker.loops.sight import Sight
 from broker.model.checkpoint import Checkpoint, CheckpointRef, EpochId
@@ -59,6 +60,7 @@ class Carrier:
         sight: Sight,
         view: View,
         content: Content,
+        doubter: Doubter,
         wake: Changes,
         clock: Clock,
     ) -> None:
@@ -68,6 +70,7 @@ class Carrier:
         self._sight = sight
         self._view = view
         self._content = content
+        self._doubter = doubter
         self._wake = wake
         self._clock = clock
         self._moving: dict[TransferKey, _Moving] = {}
@@ -95,6 +98,7 @@ class Carrier:
             retry = await self._desk.for_each(sorted(saved), self._record)
             self._pending |= set(retry)
             await self._collect()
+        await self._settle_doubts()
         self._wish(changed, now)
         await self._start(now)
 
@@ -209,7 +213,9 @@ class Carrier:
         except ContentError as error:
             del self._moving[key]
             await self._say_failed(run.name, copy.destination, str(path), error)
-            await self._doubt_source(run, moving, error)
+            if not error.can_retry:
+                # It may be its source that is no longer sound.
+                self._doubter.doubt(run, moving.ref, copy.source)
             return
         if digest is None:
             return
@@ -238,24 +244,12 @@ class Carrier:
         former = self._view.copy_rates.get(region, rate)
         self._view.apply_copy_rate(region, 0.7 * former + 0.3 * rate)
 
-    async def _doubt_source(self, run: Run, moving: _Moving, error: ContentError) -> None:
-        """Look whether a copy failed because its source is no longer sound."""
-        if error.can_retry:
-            return
-        copy = moving.copy
-        try:
-            is_sound = await self._content.is_sound(
-                copy.source, copy.candidate.path, moving.ref.digest
-            )
-        except ContentError:
-            return
-        if is_sound is False:
-            message = f"step {moving.ref.step} in {copy.source} is damaged or gone"
-            await self._desk.tell(
-                run.name,
-                RecordLostCopy(ref=moving.ref, region=copy.source, message=message),
-                WarnRun(reason=Reason.COPY_NOT_VERIFIED, message=message),
-            )
+    async def _settle_doubts(self) -> None:
+        """Say which sources are gone; what was put off on their account is tried from another."""
+        lost = {str(path) for path in await self._doubter.look()}
+        if lost:
+            kept = self._not_before.items()
+            self._not_before = {key: at_s for key, at_s in kept if key[1] not in lost}
 
     def _wish(self, changed: frozenset[str], now: Moment) -> None:
         due = self._wish_again.due(now.elapsed_s, 256)

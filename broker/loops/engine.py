@@ -24,6 +24,7 @@ from broker.loops.carrier import Carrier
 from broker.loops.content import Content
 from broker.loops.converger import Converger
 from broker.loops.desk import Clock, Counts, Desk, Log
+from broker.loops.doubting import Doubter
 from broker.loops.epochs import EpochBook
 from broker.loops.observer import Observer
 from broker.loops.off_loop import OffLoop
@@ -105,6 +106,7 @@ class _Shared:
     counts: Counts
     strangers: Strangers
     trust: Trust
+    voucher: Voucher
 
 
 def make_agents(parts: Parts) -> Agents:
@@ -121,6 +123,7 @@ def make_agents(parts: Parts) -> Agents:
         counts=Counts(),
         strangers=Strangers(),
         trust=Trust(parts.log, outposts.regions),
+        voucher=Voucher(parts.content, sight),
     )
     placer = _placer(parts, shared)
     carrier = _carrier(parts, shared, placer)
@@ -205,7 +208,7 @@ def _placer(parts: Parts, shared: _Shared) -> Placer:
         sight=shared.sight,
         view=shared.view,
         book=shared.book,
-        voucher=Voucher(parts.content),
+        voucher=shared.voucher,
         outposts=shared.outposts,
         draws=parts.draws,
         clock=parts.clock,
@@ -213,8 +216,10 @@ def _placer(parts: Parts, shared: _Shared) -> Placer:
 
 
 def _carrier(parts: Parts, shared: _Shared, placer: Placer) -> Carrier:
+    desk = _desk(parts, shared, "carrier")
     return Carrier(
-        desk=_desk(parts, shared, "carrier"),
+        desk=desk,
+        doubter=Doubter(desk=desk, sight=shared.sight, voucher=shared.voucher, clock=parts.clock),
         roster=shared.roster,
         sight=shared.sight,
         view=shared.view,

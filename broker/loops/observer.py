@@ -51,7 +51,7 @@ class Observer:
 
     async def tick(self) -> None:
         """Look once. Raises NewerIncarnationError when a newer life of the broker was there."""
-        known = self._trust.known(self._outpost.region)
+        known, began_s = self._trust.known(self._outpost.region), self._clock.now().elapsed_s
         look, doubt = self._believed(await self._look(), known)
         # What the log changed meanwhile is looked through too: it may explain what was seen.
         self._roster.refresh()
@@ -63,7 +63,7 @@ class Observer:
         news = here if BROKER_STREAM in news else news
         names = (here & news) | (here & self._changed(look))
         with putting_back(self.changes, names):
-            self._take_in(look, names, doubt)
+            self._take_in(look, names, doubt, began_s)
             failed = await self._desk.for_each(sorted(names), self._tell)
         # What failed is tried again at the next look.
         self.changes.add(set(failed))
@@ -121,12 +121,14 @@ class Observer:
         look: ClusterObservation | _Silence,
         names: frozenset[str],
         doubt: StoreDoubt | None,
+        began_s: float,
     ) -> None:
         now = self._clock.now()
         if isinstance(look, ClusterObservation):
-            self._sight.saw(look, now, names, doubt)
+            self._sight.saw(look, now, names, doubt, began_s=began_s)
         else:
-            self._sight.heard_nothing(self._outpost.cluster, look.store, now, names, doubt)
+            cluster = self._outpost.cluster
+            self._sight.heard_nothing(cluster, look.store, now, names, doubt, began_s=began_s)
 
     async def _tell(self, name: str) -> None:
         run = self._desk.log.run(name)

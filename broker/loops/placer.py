@@ -13,20 +13,18 @@ from typing import Protocol
 from broker.history.commands import (
     GrantPlacement,
     MarkPrepared,
-    RecordLostCopy,
     RunCommand,
-    WarnRun,
 )
 from broker.history.lineage import pick
 from broker.history.regional import unseen_regions
 from broker.loops.desk import TURN, Clock, Desk, putting_back
+from broker.loops.doubting import lost_copy
 from broker.loops.epochs import EpochBook
 from broker.loops.outposts import Outposts
 from broker.loops.roster import Roster
 from broker.loops.sight import Sight, not_configured
 from broker.loops.vouching import Voucher
 from broker.model.moment import Moment
-from broker.model.reasons import Reason
 from broker.model.run import Run
 from broker.placement.line import Agenda
 from broker.placement.plan import plan
@@ -218,11 +216,7 @@ class Placer:
                 ref = pick(run, region)
                 is_sound = ref is None or await self._voucher.is_sound(run, ref, region, now)
                 if ref is not None and is_sound is False:
-                    message = f"step {ref.step} in {region} is damaged or gone"
-                    passed += (
-                        RecordLostCopy(ref=ref, region=region, message=message),
-                        WarnRun(reason=Reason.COPY_NOT_VERIFIED, message=message),
-                    )
+                    passed += lost_copy(ref, region)
                 if not is_sound:
                     continue
             passed.append(command)

@@ -11,7 +11,7 @@ import logging
 from collections.abc import Sequence
 from typing import Protocol
 
-from broker.history.commands import RecordOrphan, RecordOrphanGone
+from broker.history.commands import BeginRetirement, RecordOrphan, RecordOrphanGone
 from broker.loops import orders
 from broker.loops.answers import Strangers
 from broker.loops.content import Content, ContentError
@@ -33,6 +33,7 @@ ASK_AGAIN_S = 30.0
 ACT_WITHIN_S = 30.0
 ORPHAN_S = 60.0  # a stranger that stands for longer is written down
 RETIRE_EVERY_S = 600.0
+LEAVE_PER_TICK = 100  # each is a line in the log and some listings
 BUNDLES_EVERY_S = 86_400.0
 BUNDLE_AGE_S = 86_400.0  # a bundle comes before the submit that names it
 DAY_S = 86_400.0
@@ -223,7 +224,10 @@ class Reaper:
     # ---- The log --------------------------------------------------------------------------------
 
     async def _retire(self) -> None:
-        """Let ended runs go that are older than the retention, their traces in stores first."""
+        """Let ended runs go that are older than the retention, their traces in stores first.
+
+        That they go is written down before anything is removed: nobody resumes what is half gone.
+        """
         now = self._clock.now()
         if self._retired_s is not None and now.since(self._retired_s) < RETIRE_EVERY_S:
             return
@@ -231,7 +235,8 @@ class Reaper:
         names = await self._archive.old_runs(before_s, self._passed) if before_s > 0 else ()
         runs = [run for name in names if (run := self._desk.log.run(name)) is not None]
         old = [run for run in runs if not (_is_kept(run) or held(run, self._desk.log.run, now))]
-        gone = [run.name for run in old if await self._is_purged(run)]
+        leaving = [run for run in old[:LEAVE_PER_TICK] if await self._is_retiring(run)]
+        gone = [run.name for run in leaving if await self._is_purged(run)]
         retired = await self._archive.retire(gone, _REAPER) if gone else ()
         if retired:
             await self._archive.give_back()
@@ -240,6 +245,9 @@ class Reaper:
             self._passed += len(names)
         elif len(retired) == 0 and not self._content.looks.is_busy:
             self._retired_s, self._passed = now.elapsed_s, 0
+
+    async def _is_retiring(self, run: Run) -> bool:
+        return run.is_retiring or await self._desk.tell(run.name, BeginRetirement())
 
     async def _is_purged(self, run: Run) -> bool:
         """Remove what a run left in stores; True when nothing is left and its log may go."""

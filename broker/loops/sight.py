@@ -33,7 +33,8 @@ class ClusterSight:
 
     ``observation`` None: not once yet. ``seen_s`` is when it last answered, ``silent_since_s``
     since when it or its store does not (broker seconds). ``epochs`` are from the last look at the
-    store, which may be younger than the observation, ``is_store_readable`` whether that was read.
+    store, which may be younger than the observation, ``is_store_readable`` whether that was read,
+    ``store_looked_s`` when the last look began that did, None when the last one did not.
     """
 
     facts: ClusterFacts
@@ -43,6 +44,7 @@ class ClusterSight:
     epochs: Mapping[EpochKey, EpochSeen] = field(default_factory=dict)
     is_store_readable: bool = False
     last_serial: int = 0
+    store_looked_s: float | None = None
 
     @property
     def is_reachable(self) -> bool:
@@ -117,10 +119,13 @@ class Sight:
         now: Moment,
         names: Iterable[str],
         doubt: StoreDoubt | None = None,
+        *,
+        began_s: float | None = None,
     ) -> None:
         """Take in an answer; ``names`` are the runs that it shows changed.
 
-        ``doubt`` is why the store that answered is not believed, None when it is.
+        ``doubt`` is why the store that answered is not believed, None when it is. ``began_s`` is
+        when the look began, None for just now.
         """
         cluster, now_s = observation.cluster, now.elapsed_s
         before = self.cluster(cluster)
@@ -139,6 +144,7 @@ class Sight:
                 epochs=observation.epochs if observation.is_store_readable else before.epochs,
                 is_store_readable=observation.is_store_readable,
                 last_serial=max((s.serial for s in observation.signals), default=0),
+                store_looked_s=_looked_s(observation.is_store_readable, began_s, now),
             ),
             names,
         )
@@ -150,10 +156,13 @@ class Sight:
         now: Moment,
         names: Iterable[str],
         doubt: StoreDoubt | None = None,
+        *,
+        began_s: float | None = None,
     ) -> None:
         """Take in a silence; ``store`` is what the region's store alone still tells, or None.
 
-        ``names`` are the runs that it shows changed, ``doubt`` is why that store is not believed.
+        ``names`` are the runs that it shows changed, ``doubt`` is why that store is not believed,
+        ``began_s`` as in ``saw``.
         """
         before = self.cluster(cluster)
         silent_s = now.elapsed_s if before.silent_since_s is None else before.silent_since_s
@@ -171,8 +180,17 @@ class Sight:
             silent_since_s=silent_s,
             epochs=store.epochs if store is not None and is_readable else before.epochs,
             is_store_readable=is_readable,
+            store_looked_s=_looked_s(is_readable, began_s, now),
         )
         self._put(cluster, sight, names)
+
+    def store_looked_s(self, region: str) -> float | None:
+        """Return when the last look began that read the region's store and believed it.
+
+        None: no last look at it did, by whichever of its clusters.
+        """
+        looks = (s.store_looked_s for s in self._sights.values() if s.facts.region == region)
+        return max((at_s for at_s in looks if at_s is not None), default=None)
 
     def progress(self, run: Run) -> Progress | None:
         """Return the last believed report of a run's open epoch, logged or not."""
@@ -211,6 +229,12 @@ def furthest(reports: Iterable[RankReport]) -> RankReport | None:
     """Return the report of the highest step, of the lowest rank among equals; None without one."""
     with_step = [report for report in reports if report.step is not None]
     return max(with_step, key=lambda r: (r.step or 0, -r.rank), default=None)
+
+
+def _looked_s(is_readable: bool, began_s: float | None, now: Moment) -> float | None:
+    if not is_readable:
+        return None
+    return now.elapsed_s if began_s is None else began_s
 
 
 def _said(doubt: StoreDoubt | None) -> tuple[Reason, str] | None:

@@ -1,30 +1,41 @@
 """Whether a region's copy of a checkpoint still matches its manifest, looked up before it is read.
 
 The rule: a start resumes only from what was seen to be sound a short while ago. Unknown is not
-sound and not lost: it is waited for. Read ``Voucher.is_sound``.
+sound and not lost: it is waited for. A copy is lost only when its own store says so: what a disk
+that is not mounted does not show is no evidence. Read ``Voucher.is_sound``.
 """
 
 from dataclasses import dataclass, field
 
 from broker.loops.content import Content, ContentError, path_of
+from broker.loops.sight import Sight
 from broker.model.checkpoint import CheckpointRef
 from broker.model.moment import Moment
 from broker.model.run import Run
 from replicator.checkpoint.paths import CheckpointPath
 
 LASTS_S = 600.0  # a disk can lose a file at any time; a look costs one listing
+UNSOUND_LASTS_S = 60.0  # what was missed for longer without a word of its store is looked for anew
 KEPT = 10_000
+
+_Key = tuple[str, CheckpointPath]
 
 
 @dataclass(slots=True)
 class Voucher:
-    """Remembers what was found sound, and when (broker seconds)."""
+    """Remembers what was found sound or unsound, and when (broker seconds)."""
 
     content: Content
-    _sound_s: dict[tuple[str, CheckpointPath], float] = field(default_factory=dict)
+    sight: Sight
+    _sound_s: dict[_Key, float] = field(default_factory=dict)
+    _unsound_s: dict[_Key, float] = field(default_factory=dict)
 
     async def is_sound(self, run: Run, ref: CheckpointRef, region: str, now: Moment) -> bool | None:
-        """Return whether a start in the region can read the checkpoint; None: not known yet."""
+        """Return whether a start in the region can read the checkpoint; None: not known yet.
+
+        False takes two looks beside the one that missed it: the store was read and believed by
+        whoever watches the region before it, and again by a look that began after it.
+        """
         path = path_of(run.uid, ref)
         key = (region, path)
         at_s = self._sound_s.get(key)
@@ -32,18 +43,40 @@ class Voucher:
             return True
         if region not in self.content.stores:
             return None
+        missed_s = self._unsound_s.get(key)
+        if missed_s is not None and now.since(missed_s) < UNSOUND_LASTS_S:
+            return self._is_confirmed(key, missed_s)
+        self._unsound_s.pop(key, None)
         try:
             is_sound = await self.content.is_sound(region, path, ref.digest)
         except ContentError:
             return None  # the store cannot say
         if is_sound:
-            self._keep(key, now)
-        else:
+            _keep(self._sound_s, key, now)
+        elif is_sound is False:
             self._sound_s.pop(key, None)
+            if self.sight.store_looked_s(region) is not None:
+                _keep(self._unsound_s, key, now)
+            return None
         return is_sound
 
-    def _keep(self, key: tuple[str, CheckpointPath], now: Moment) -> None:
+    def doubt(self, run: Run, ref: CheckpointRef, region: str) -> None:
+        """Forget what was found of a copy: somebody could not read it."""
+        key = (region, path_of(run.uid, ref))
         self._sound_s.pop(key, None)
-        self._sound_s[key] = now.elapsed_s
-        while len(self._sound_s) > KEPT:
-            del self._sound_s[next(iter(self._sound_s))]
+        self._unsound_s.pop(key, None)
+
+    def _is_confirmed(self, key: _Key, missed_s: float) -> bool | None:
+        """Return False once the store is known to have been the right one; None until then."""
+        looked_s = self.sight.store_looked_s(key[0])
+        if looked_s is not None and looked_s <= missed_s:
+            return None
+        del self._unsound_s[key]
+        return None if looked_s is None else False
+
+
+def _keep(times_s: dict[_Key, float], key: _Key, now: Moment) -> None:
+    times_s.pop(key, None)
+    times_s[key] = now.elapsed_s
+    while len(times_s) > KEPT:
+        del times_s[next(iter(times_s))]

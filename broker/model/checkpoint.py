@@ -56,6 +56,7 @@ class Checkpoint:
     ``regions`` hold a verified copy, ``home`` is where it was written. A sealed checkpoint counts
     for resumes; an unsealed one belongs to the open epoch, or never counted. ``holds`` are of the
     forks that were begun with it; whether one still needs it, retention asks of the fork.
+    ``lost_in`` are the regions whose copy was found to be gone or damaged, and not made again.
     """
 
     ref: CheckpointRef
@@ -68,3 +69,12 @@ class Checkpoint:
     is_pinned: bool = False
     label: str = ""
     holds: tuple[Hold, ...] = ()
+    lost_in: frozenset[str] = frozenset()
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether there were copies of it, and each was looked for in vain.
+
+        One that only a grant told of after a restore has no known copy either, and is not lost.
+        """
+        return not self.regions and bool(self.lost_in)

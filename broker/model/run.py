@@ -237,6 +237,7 @@ class Run:
     ``climbed`` says that max wait's ladder is at its last rung. ``next_epoch`` is the number the
     next grant takes. ``bill`` is the sum over ended placements only. ``warnings`` are the last
     loud failures, oldest first. ``request_id`` and ``body_digest`` are those of the submit.
+    ``is_retiring``: its time in the log is over, and what it left in stores is being removed.
     """
 
     name: str
@@ -267,6 +268,7 @@ class Run:
     forked_from: str = ""
     body_digest: str = ""
     warnings: tuple[Why, ...] = ()
+    is_retiring: bool = False
 
     @property
     def spent(self) -> Decimal:

@@ -1,6 +1,7 @@
 """Durations, money and counts in the words that users read."""
 
 import re
+from collections.abc import Sequence
 from decimal import Decimal
 
 # A number that stands by itself: the 4 of us-east4 is a part of a name.
@@ -35,6 +36,11 @@ def times(number: int) -> str:
 def counted(number: int, noun: str) -> str:
     """Return a number with its noun, "1 node" or "3 nodes"."""
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def listed(names: Sequence[str]) -> str:
+    """Return names as a sentence has them: "alpha", "alpha and beta", "alpha, beta and gamma"."""
+    return " and ".join(part for part in (", ".join(names[:-1]), names[-1]) if part)
 
 
 def without_numbers(sentence: str) -> str:

@@ -5,12 +5,14 @@ that the newest within reach will do. A run that has checkpoints never starts fr
 of a copy.
 """
 
-from broker.history.commands import MarkPrepared, RunCommand
-from broker.history.lineage import is_within_reach, resumable
+from broker.history.commands import FailRun, MarkPrepared, RunCommand
+from broker.history.lineage import is_within_reach, lost, resumable
 from broker.model.moment import Moment
+from broker.model.reasons import Reason
 from broker.model.run import Placement, Run
-from broker.model.states import PlacementState
+from broker.model.states import PlacementState, RunState
 from broker.placement.view import View
+from broker.placement.words import listed
 
 
 def prepare(view: View, run: Run, now: Moment) -> tuple[RunCommand, ...]:
@@ -23,6 +25,26 @@ def prepare(view: View, run: Run, now: Moment) -> tuple[RunCommand, ...]:
         for leg in preparing
         if leg.withdraw is None and is_ready(view, run, leg, now)
     )
+
+
+def give_up_lost(run: Run) -> tuple[FailRun, ...]:
+    """Return the end of a run that has nothing left to resume from, though it had saved.
+
+    Each copy was looked for in its store and found gone: to wait for one is to wait for ever, and
+    to begin from nothing is a person's to say.
+    """
+    gone = lost(run) if run.state is RunState.QUEUED and run.ending is None else ()
+    if not gone:
+        return ()
+    first, name = gone[0], run.name.rpartition("/")[2]
+    older = "" if len(gone) == 1 else ", nor of any older one"
+    message = (
+        f"No copy is left of the checkpoint of step {first.ref.step}, which it was to resume from"
+        f"{older}: gone from {listed(sorted(first.lost_in))}. To begin anew:"
+        f" broker resume {name} --from-beginning. If a store was brought back:"
+        f" broker resume {name}"
+    )
+    return (FailRun(reason=Reason.CHECKPOINT_LOST, message=message),)
 
 
 def is_ready(view: View, run: Run, leg: Placement, now: Moment) -> bool:

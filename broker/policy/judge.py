@@ -13,7 +13,7 @@ from broker.model.run import Run
 from broker.placement.backoff import ready_at_s
 from broker.placement.hedge import waiting_legs
 from broker.placement.view import View
-from broker.policy.content import prepare
+from broker.policy.content import give_up_lost, prepare
 from broker.policy.facts import EpochFacts
 from broker.policy.failing import judge_gang, progress_at_s, start_report_at_s
 from broker.policy.gates import judge_gates, leaves_at_s
@@ -42,7 +42,7 @@ def judge(
         return closed
     if facts is not None and facts.unread_until_s is not None:
         return say_unread(run, facts.unread_until_s)
-    ended = judge_limits(view, run, now)
+    ended = give_up_lost(run) or judge_limits(view, run, now)
     if any(isinstance(command, FailRun) for command in ended):
         return ended
     told: list[RunCommand] = [*ended, *judge_regions(view, run, now)]

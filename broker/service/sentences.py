@@ -64,6 +64,8 @@ def _made(event: e.RunEvent) -> str:  # noqa: PLR0912 - one line for each kind o
             return f"checkpoint of step {event.ref.step} is marked{_marks(event)}"
         case e.CheckpointPruned():
             return f"checkpoint of step {event.ref.step} was removed by retention"
+        case e.RetirementBegun():
+            return "its time in the log is over: what it saved is removed, then the run"
         case e.DrainAcknowledged():
             saved = "nothing" if event.step is None else f"step {event.step}"
             return f"the training saved {saved}"

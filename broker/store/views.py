@@ -168,6 +168,10 @@ def read_spent(database: sqlite_utils.Database) -> dict[str, Decimal]:
 
 def _row(run: Run) -> RunRow:
     settled = is_settled(run)
+    since_s = run.updated.elapsed_s
+    if run.is_retiring and run.ended is not None:
+        # That it is to leave is no reason to keep it longer.
+        since_s = run.ended.elapsed_s
     return (
         run.name,
         run.intent.team,
@@ -176,5 +180,5 @@ def _row(run: Run) -> RunRow:
         run.why.reason.value,
         int(settled),
         run.created.wall_s,
-        run.updated.elapsed_s if settled else None,
+        since_s if settled else None,
     )

@@ -107,6 +107,8 @@ class _EventTypeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_EventType.V
     """Somebody marked a checkpoint."""
     EVENT_TYPE_CHECKPOINT_PRUNED: _EventType.ValueType  # 21
     """Retention removed a checkpoint."""
+    EVENT_TYPE_RETIREMENT_BEGUN: _EventType.ValueType  # 35
+    """The run is not kept any longer: what it saved is removed from here on, then the run."""
     EVENT_TYPE_DRAIN_REQUESTED: _EventType.ValueType  # 22
     """The training was asked to save and stop."""
     EVENT_TYPE_DRAIN_ACKNOWLEDGED: _EventType.ValueType  # 23
@@ -181,6 +183,8 @@ EVENT_TYPE_CHECKPOINT_MARKED: EventType.ValueType  # 20
 """Somebody marked a checkpoint."""
 EVENT_TYPE_CHECKPOINT_PRUNED: EventType.ValueType  # 21
 """Retention removed a checkpoint."""
+EVENT_TYPE_RETIREMENT_BEGUN: EventType.ValueType  # 35
+"""The run is not kept any longer: what it saved is removed from here on, then the run."""
 EVENT_TYPE_DRAIN_REQUESTED: EventType.ValueType  # 22
 """The training was asked to save and stop."""
 EVENT_TYPE_DRAIN_ACKNOWLEDGED: EventType.ValueType  # 23

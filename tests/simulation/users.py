@@ -202,8 +202,6 @@ class Users:
 
     async def _meddle_with(self, run: Run) -> None:
         chance = self._chance
-        if run.is_ended and self._is_leaving(run):
-            return
         steps = [one.ref.step for one in run.checkpoints]
         command: Command
         match chance.randrange(6):
@@ -223,12 +221,6 @@ class Users:
             case _:
                 command = ResumeRun(step=None, from_start=chance.random() < 0.2)
         await self.tell(run.name, command)
-
-    def _is_leaving(self, run: Run) -> bool:
-        """Whether the run may leave the log soon: what it saved may be removed in part by then."""
-        life = self._stage.life
-        over_s = 0.0 if life is None else life.broker_s() - run.updated.elapsed_s
-        return over_s > self._stage.retention_s / 2
 
     async def _fork(self, runs: list[Run]) -> None:
         """Begin a run with a sealed checkpoint of another, which is pinned there first."""

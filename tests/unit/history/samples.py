@@ -211,6 +211,7 @@ SAMPLES: tuple[e.Event, ...] = (
         ref=REF, is_bad=True, is_pinned=False, label="spike", held_for="teams/vision/runs/fork"
     ),
     e.CheckpointPruned(ref=REF),
+    e.RetirementBegun(),
     e.DrainRequested(
         epoch=EPOCH, reason=Reason.REGION_DRAINING, message="maintenance", deadline_s=400.0
     ),

@@ -7,14 +7,25 @@ from dataclasses import replace
 import pytest
 
 from broker.history.commands import (
+    BeginRetirement,
+    CancelRun,
+    FailRun,
     MarkCheckpoint,
     RecordCopy,
     RecordLostCopy,
     RecordPruned,
     ResumeRun,
 )
-from broker.history.events import CheckpointMarked, StopOrdered
+from broker.history.events import (
+    CheckpointLost,
+    CheckpointMarked,
+    RetirementBegun,
+    StopOrdered,
+    Warned,
+)
+from broker.history.lineage import lost, resumable
 from broker.history.refusals import Refused
+from broker.model.checkpoint import HOLD_COMES_S
 from broker.model.reasons import Reason
 from tests.builders import Story, make_checkpoint
 
@@ -129,3 +140,48 @@ def test_retention_takes_what_nobody_needs_and_nothing_else() -> None:
 def test_the_only_one_to_resume_from_is_never_removed() -> None:
     story = Story().accepted().training().saved(100).preempted()
     assert prune_refused(story, 100)
+
+
+def test_the_last_copy_lost_of_what_was_to_be_read_is_said_with_what_follows() -> None:
+    story = Story().accepted().training().saved(100).saved(200).preempted()
+    first, second = (c.ref for c in story.run.checkpoints)
+    (gone, warned) = story.tell(RecordLostCopy(ref=second, region="alpha", message="gone"))
+    assert gone == CheckpointLost(ref=second, region="alpha", message="gone")
+    assert warned == Warned(
+        reason=Reason.CHECKPOINT_LOST,
+        message="no copy of step 200 is left in any store; the next start goes back to step 100",
+    )
+    assert [c.ref for c in resumable(story.run)] == [first]
+    assert lost(story.run) == ()
+
+
+def test_what_is_lost_is_no_longer_so_once_it_is_found_again() -> None:
+    story = Story().accepted().training().saved(100).preempted()
+    ref = story.run.checkpoints[0].ref
+    story.do(RecordLostCopy(ref=ref, region="alpha", message="gone"))
+    assert [c.ref for c in lost(story.run)] == [ref]
+    failing = FailRun(reason=Reason.CHECKPOINT_LOST, message="gone")
+    story.do(RecordCopy(ref=ref, region="beta"))
+    # The end was judged before the copy was heard of.
+    assert (lost(story.run), story.tell(failing)) == ((), ())
+
+
+def test_a_run_retires_when_nobody_needs_what_it_saved_and_then_nobody_may() -> None:
+    story = Story().accepted().training().saved(100)
+    with pytest.raises(Refused):
+        story.tell(BeginRetirement())
+    story.preempted().do(CancelRun(grace_s=0.0, message="enough"))
+    story.do(MarkCheckpoint(step=100, hold_for="teams/vision/runs/fork"))
+    with pytest.raises(Refused):
+        story.tell(BeginRetirement())
+    story.wait(HOLD_COMES_S)
+    assert story.tell(BeginRetirement()) == (RetirementBegun(),)
+    assert story.tell(BeginRetirement()) == ()
+    for late in (
+        ResumeRun(step=None, from_start=False),
+        ResumeRun(step=None, from_start=True),
+        MarkCheckpoint(step=100, is_pinned=True),
+    ):
+        with pytest.raises(Refused) as refused:
+            story.tell(late)
+        assert refused.value.reason is Reason.RETENTION_PASSED

@@ -16,6 +16,7 @@ from broker.history.commands import (
     RecordLostCopy,
     ReportPlacement,
     RequestDrain,
+    ResumeRun,
     RunCommand,
     WithdrawPlacement,
 )
@@ -284,8 +285,11 @@ def test_a_grant_waits_for_the_copy_that_it_would_resume_from() -> None:
     assert refusal(story, grant(story, "beta"))[0] is Reason.CHECKPOINT_NOT_AVAILABLE
 
 
-def test_a_checkpoint_that_is_nowhere_any_more_holds_nobody_back() -> None:
+def test_a_run_that_lost_all_it_saved_begins_from_nothing_only_when_a_person_says_so() -> None:
     story = Story().accepted().training().saved(100).preempted()
     ref = story.run.checkpoints[0].ref
     story.do(RecordLostCopy(ref=ref, region="alpha", message="bucket gone"))
-    assert story.training("beta").epoch.resume_from is None
+    story.placed("beta").prepared("beta")
+    assert refusal(story, grant(story, "beta"))[0] is Reason.CHECKPOINT_NOT_AVAILABLE
+    story.do(ResumeRun(step=None, from_start=True), grant(story, "beta"))
+    assert story.epoch.resume_from is None

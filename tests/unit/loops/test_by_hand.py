@@ -174,7 +174,8 @@ async def test_a_damaged_copy_is_said_and_not_resumed_from(two: Handheld) -> Non
     alpha.show(placement_seen(two.leg(name), run, stage=Stage.ENDED, cause=Cause.NODE_PREEMPTED))
     gone = epoch_seen(run, gone=frozenset({0, 1}), checkpoints=(10,))
     alpha.shown = replace(alpha.shown, epochs={gone.key: gone}, queues=())
-    await two.settle(seconds=1.0)
+    for _ in range(3):
+        await two.settle(seconds=1.0)
     events = [recorded.event for recorded in await two.ledger.read(name, 0, 1_000)]
     lost = [event for event in events if isinstance(event, CheckpointLost)]
     assert [(event.ref.step, event.region) for event in lost] == [(10, "beta")]
