@@ -6,7 +6,7 @@ that it runs in. Read ``assemble`` first.
 
 import asyncio
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -35,7 +35,13 @@ from regions.launcher.store import DirectoryStore as LauncherStore
 from regions.local import config as worlds
 from regions.local.client import LocalCluster
 from regions.local.config import WorldConfig
-from regions.local.spawn import ClusterDidNotStartError, ensure_running, has_lived, socket_of
+from regions.local.spawn import (
+    ClusterDidNotStartError,
+    ensure_running,
+    has_lived,
+    socket_of,
+    was_killed,
+)
 from replicator.stores.directory import DirectoryStore
 from replicator.stores.port import ContentStore
 from replicator.transfers import Transfers
@@ -46,6 +52,7 @@ COPIES_AT_ONCE = 2
 MARK_S = 5.0  # a downtime is known to so many seconds
 DAY_S = 86_400.0
 METER_S = 2.0
+MEND_S = 5.0  # an embedded cluster that was killed is missed for so long
 KEY_LENGTH = 32  # of the log's own secret: more than 160 bits
 
 _log = logging.getLogger(__name__)
@@ -98,6 +105,17 @@ class Fleet:
             for directory, world in self.worlds.items():
                 group.create_task(start_one(directory, world))
 
+    async def mend(self, clusters: Mapping[Path, LocalCluster], lifeline: int | None) -> None:
+        """Start each cluster again that was killed; its gangs ran on, and it finds them."""
+        for directory, world in self.worlds.items():
+            if not was_killed(directory):
+                continue
+            _log.warning("%s was killed; it is started again", world.cluster)
+            try:
+                await ensure_running(clusters[directory], directory, world, lifeline)
+            except ClusterDidNotStartError as error:
+                _log.error("going on without a cluster: %s", error)
+
 
 def open_fleet(config: Config, data: Path) -> Fleet:
     """Return the clusters that are configured, or the embedded default. Raises ConfigError."""
@@ -147,8 +165,12 @@ class Broker:
     clock: SystemClock
     pace: Pace
 
-    async def begin(self, keeper: Keeper, metrics: Metrics) -> None:
+    async def begin(
+        self, keeper: Keeper, metrics: Metrics, mend: Callable[[], Awaitable[None]]
+    ) -> None:
         """Hand all that goes on by itself to a keeper, once the log is read.
+
+        ``mend`` starts clusters again that were killed.
 
         Raises LogIncompatibleError or LogDamagedError when it cannot be.
         """
@@ -163,6 +185,7 @@ class Broker:
         keeper.keep("meter", meter.count)
         keeper.keep("gauges", lambda: keep_going(meter.tick, None, lambda: METER_S, self.clock))
         mark = self.ledger.mark_time
+        keeper.keep("mender", lambda: keep_going(mend, None, lambda: MEND_S, self.clock))
         keeper.keep("timekeeper", lambda: keep_going(mark, None, lambda: MARK_S, self.clock))
 
 

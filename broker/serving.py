@@ -9,6 +9,8 @@ import contextlib
 import os
 import signal
 import sys
+from collections.abc import Awaitable, Callable
+from functools import partial
 
 from broker.assembly import Broker, assemble, begin_life, open_fleet
 from broker.options import Options, StartError
@@ -46,7 +48,8 @@ async def serve(options: Options) -> None:
                 clusters=clusters.values(),
                 clock=clock,
             )
-            await _serve_with(stack, broker, options, metrics, stopped)
+            mend = partial(fleet.mend, clusters, options.lifeline)
+            await _serve_with(stack, broker, options, metrics, stopped, mend=mend)
     finally:
         await ledger.close()
 
@@ -57,6 +60,8 @@ async def _serve_with(
     options: Options,
     metrics: Metrics,
     stopped: asyncio.Event,
+    *,
+    mend: Callable[[], Awaitable[None]],
 ) -> None:
     if options.metrics is not None:
         try:
@@ -73,7 +78,7 @@ async def _serve_with(
         raise StartError(f"cannot listen on {options.address}: {error}") from error
     _greet(address, broker)
     try:
-        await broker.begin(keeper, metrics)
+        await broker.begin(keeper, metrics, mend)
         await stopped.wait()
         _part(has_lifeline=options.lifeline is not None)
     finally:

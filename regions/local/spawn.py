@@ -5,14 +5,16 @@ it, unless a lifeline was tied. Read ``ensure_running`` first.
 """
 
 import asyncio
+import errno
 import hashlib
 import os
+import socket
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Mapping
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 
 from regions.cluster import ClusterUnreachableError
@@ -45,6 +47,14 @@ def socket_of(directory: Path) -> Path:
 def has_lived(directory: Path) -> bool:
     """Whether the cluster of a directory was ever started."""
     return (directory / STATE).is_dir()
+
+
+def was_killed(directory: Path) -> bool:
+    """Whether the cluster of a directory is gone without having been ended: its state and its
+    socket are there, and nobody listens. One that is slow, or plays an outage, listens."""
+    with closing(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)) as probe:
+        refused = probe.connect_ex(str(socket_of(directory))) == errno.ECONNREFUSED
+    return refused and has_lived(directory)
 
 
 async def ensure_running(

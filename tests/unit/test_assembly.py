@@ -8,8 +8,15 @@ from broker.assembly import Fleet, open_fleet
 from broker.config import Cluster, Config
 from broker.embedded import default_worlds
 from broker.options import StartError
+from regions.cluster import ClusterUnreachableError
 from regions.local.config import WorldConfig, dump
-from regions.local.spawn import STATE, ClusterDidNotStartError
+from regions.local.spawn import (
+    STATE,
+    ClusterDidNotStartError,
+    ensure_running,
+    has_lived,
+    stop_all,
+)
 
 
 @pytest.fixture
@@ -37,6 +44,30 @@ async def test_a_new_cluster_that_does_not_start_is_said(fleet: Fleet) -> None:
         await fleet.start(fleet.connect(), lifeline=None)
     assert raised.group_contains(ClusterDidNotStartError, match=world.cluster)
     assert is_store(world.store)
+
+
+# What brokerd starts is meant to outlive it, so it keeps no hold on it.
+@pytest.mark.filterwarnings("ignore:subprocess .* is still running:ResourceWarning")
+async def test_a_cluster_that_was_killed_is_started_again_and_one_that_was_ended_is_not(
+    fleet: Fleet,
+) -> None:
+    ((directory, world),) = fleet.worlds.items()
+    clusters = fleet.connect()
+    process = await ensure_running(clusters[directory], directory, world)
+    try:
+        assert process is not None
+        await fleet.mend(clusters, lifeline=None)
+        assert process.poll() is None
+        process.kill()
+        process.wait()
+        with pytest.raises(ClusterUnreachableError):
+            await clusters[directory].ping()
+        await fleet.mend(clusters, lifeline=None)
+        await clusters[directory].ping()
+    finally:
+        await stop_all(clusters)
+    await fleet.mend(clusters, lifeline=None)
+    assert not has_lived(directory)
 
 
 def make_world(cluster: str = "a-1", region: str = "a", store: str = "/stores/a") -> WorldConfig:
