@@ -97,10 +97,19 @@ def check_number(field: str, value: float, least: float, most: float) -> Problem
     return _one(field, f"{value:g}; {least:g} to {most:g} is accepted")
 
 
+def check_seconds(field: str, value: float, most_s: float) -> Problems:
+    """Check a duration: a millisecond at least; not a number and infinity are refused."""
+    if math.isfinite(value) and 0.001 <= value <= most_s:
+        return ()
+    most = f"{most_s / 86_400:g} days"
+    return _one(field, f"{value:g} s; a thousandth of a second to {most} is accepted")
+
+
 def check_decimal(field: str, value: Decimal, most: int) -> Problems:
     """Check an amount of US dollars: positive, finite, to a millionth."""
     if not value.is_finite() or not 0 < value <= most:
-        return _one(field, f"{value}; more than 0 and up to {most} is accepted")
+        told = f"{value.normalize():f}" if value.is_finite() else value
+        return _one(field, f"{told}; more than 0 and up to {most} is accepted")
     if value != round(value, 6):
         return _one(field, "an amount is told to a millionth of a dollar")
     return ()

@@ -14,6 +14,7 @@ from broker.model.checks import (
     check_distinct,
     check_name,
     check_number,
+    check_seconds,
     check_text,
     check_whole,
 )
@@ -209,14 +210,14 @@ def _saving(workload: Workload) -> list[Problem]:
     at = "intent.workload.checkpoint"
     saving = workload.checkpoint
     if saving.interval_s is not None:
-        found += check_number(f"{at}.interval", saving.interval_s, 0.001, DURATION_MAX_S)
+        found += check_seconds(f"{at}.interval", saving.interval_s, DURATION_MAX_S)
     found += check_whole(f"{at}.keep_last", saving.keep_last, 1, 1000)
     if saving.keep_every_steps is not None:
         found += check_whole(f"{at}.keep_every_steps", saving.keep_every_steps, 1, 2**53)
     progress = workload.progress
     if progress.timeout_s is not None:
-        found += check_number(
-            "intent.workload.progress.timeout", progress.timeout_s, 0.001, DURATION_MAX_S
+        found += check_seconds(
+            "intent.workload.progress.timeout", progress.timeout_s, DURATION_MAX_S
         )
     found += check_name("intent.workload.progress.loss_field", progress.loss_field, "LABEL")
     return found
@@ -235,7 +236,7 @@ def _terms(terms: Terms, known: Known) -> list[Problem]:
         ("expected_duration", terms.expected_duration_s),
     ):
         if seconds is not None:
-            found += check_number(f"{at}.{name}", seconds, 0.001, DURATION_MAX_S)
+            found += check_seconds(f"{at}.{name}", seconds, DURATION_MAX_S)
     found += _deadline(terms, known)
     if terms.budget is not None:
         found += check_decimal(f"{at}.budget", terms.budget, BUDGET_MAX)
@@ -294,6 +295,6 @@ def _regions(at: str, regions: tuple[str, ...], known: frozenset[str] | None) ->
             message = "a region is lower-case letters, digits and '-'"
             found.append(Problem(field=f"{at}[{index}]", message=message))
         elif known is not None and region not in known:
-            message = f"there is no region {region}"
+            message = f"there is no region {region}; there are: {', '.join(sorted(known))}"
             found.append(Problem(field=f"{at}[{index}]", message=message))
     return found

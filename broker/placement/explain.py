@@ -202,7 +202,7 @@ def next_step(
         rung = f"{words_of(last_rung(run))} is tried as well"
         if len(run.terms.capacity_types) == 1:
             rung = "every accepted place is tried"
-        return f"the wait runs out: {rung}, whatever it costs", climb_s
+        return f"the wait is running out: {rung}, whatever it costs", climb_s
     until_s = ends_s(run)
     if until_s is not None and now.elapsed_s < until_s < at_s:
         return _AT_THE_END[run.terms.after_max_wait], until_s

@@ -111,7 +111,8 @@ class RunService(run_service_pb2_grpc.RunServiceServicer):
             grace_s = fields.duration_s(request.grace_period, "grace_period")
         if grace_s > GRACE_MAX_S:
             raise invalid("grace_period", f"is longer than {GRACE_MAX_S:.0f} s")
-        message = fields.sentence(request.message, "message") or f"cancelled by {actor.name}"
+        said = fields.sentence(request.message, "message")
+        message = f"cancelled by {actor.name}{': ' if said else ''}{said}"
         return await self._change(run, CancelRun(grace_s=grace_s, message=message), actor)
 
     @unary

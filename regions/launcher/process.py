@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import secrets
 import signal
+import sys
 import time
 from contextlib import suppress
 from dataclasses import dataclass
@@ -94,7 +95,10 @@ class _Attendant:
         command, environment = expand_all(place.settings.command, self._environment())
         try:
             child = Child(command, folder, environment)
-        except (OSError, ValueError):
+        except (OSError, ValueError) as error:
+            # It wrote nothing itself, and its log is where people look.
+            why = getattr(error, "strerror", None) or error
+            sys.stderr.write(f"launcher: cannot run {command[0]}: {why}\n")
             return Ended(layout.EXITED, Cause.CANNOT_RUN, 127, None)
         while child.returncode() is None:
             now_s = time.monotonic()

@@ -250,6 +250,18 @@ async def test_a_run_is_cancelled_and_resumed(rig: Rig) -> None:
     assert resumed.state == run_pb2.RUN_STATE_QUEUED
 
 
+async def test_who_cancels_is_named_beside_the_reason_that_they_give(rig: Rig) -> None:
+    await rig.submit()
+    await rig.tell(AcceptRun())
+    said = "x" * 1_000
+    cancelled = await rig.runs.CancelRun(
+        run_service_pb2.CancelRunRequest(name=DIGITS, message=said)
+    )
+    who, _, why = cancelled.why.message.partition(": ")
+    assert who.startswith("cancelled by ")
+    assert why == said
+
+
 async def test_a_fork_begins_with_its_parents_checkpoint_which_is_kept_for_it(rig: Rig) -> None:
     await training(rig, sealed=True)
     request = run_service_pb2.ForkRunRequest(

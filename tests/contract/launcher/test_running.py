@@ -183,13 +183,21 @@ def test_a_command_does_not_outlive_a_killed_launcher(site: Site) -> None:
     ],
 )
 def test_exit_codes_and_signals_are_kept_in_the_store_and_here(
-    site: Site, command: tuple[str, ...], status: int, exit_code: int | None, number: int | None
+    site: Site,
+    command: tuple[str, ...],
+    status: int,
+    exit_code: int | None,
+    number: int | None,
+    capfd: pytest.CaptureFixture[str],
 ) -> None:
     gatehouse.write_grant(site.store, RUN, GRANT)
     assert site.gang("p1", command=command).exits() == [status, status]
     seen = site.epoch(EPOCH)
     assert {(e.exit_code, e.signal) for e in seen.ends.values()} == {(exit_code, number)}
     assert {(e["exit_code"], e["signal"]) for e in exchange_of(site, "p1")} == {(exit_code, number)}
+    # Each rank's log says what could not be run, and what ran has the log to itself.
+    said = "launcher: cannot run /nowhere/at/all: No such file or directory\n"
+    assert capfd.readouterr().err == (2 * said if status == 127 else "")
 
 
 def test_the_bundle_is_the_working_directory_and_a_bad_one_starts_nothing(site: Site) -> None:

@@ -282,3 +282,20 @@ def test_no_intent_makes_the_judge_raise(intent: Intent) -> None:
         assert problem.field == "parent" or problem.field.startswith("intent.")
         assert problem.message
         assert len(problem.message) < 300
+
+
+@pytest.mark.parametrize(
+    ("intent", "said"),
+    [
+        (with_terms(budget=Decimal("0E-9")), "0; more than 0 and up to 100000000 is accepted"),
+        (with_terms(budget=Decimal("NaN")), "NaN; more than 0 and up to 100000000 is accepted"),
+        (
+            with_terms(expected_duration_s=0.0),
+            "0 s; a thousandth of a second to 366 days is accepted",
+        ),
+        (with_terms(regions=("mars",)), "there is no region mars; there are: alpha, beta"),
+    ],
+)
+def test_what_is_accepted_is_said_as_people_say_it(intent: Intent, said: str) -> None:
+    (problem,) = problems(intent, Known(regions=frozenset({"beta", "alpha"})))
+    assert problem.message == said
