@@ -28,6 +28,14 @@ SIGNALS_KEPT = 1_000  # of all clusters, until the placer takes them
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class _Stepped:
+    """The highest step that an epoch was seen at, and when it was first seen there."""
+
+    step: int
+    at_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterSight:
     """One cluster as last seen.
 
@@ -41,6 +49,7 @@ class ClusterSight:
     observation: ClusterObservation | None = None
     seen_s: float | None = None
     silent_since_s: float | None = None
+    stepped: Mapping[EpochKey, _Stepped] = field(default_factory=dict)
     epochs: Mapping[EpochKey, EpochSeen] = field(default_factory=dict)
     is_store_readable: bool = False
     last_serial: int = 0
@@ -141,6 +150,7 @@ class Sight:
                 observation=observation,
                 seen_s=now_s,
                 silent_since_s=silent_s,
+                stepped=_stepped(before, observation, now_s),
                 epochs=observation.epochs if observation.is_store_readable else before.epochs,
                 is_store_readable=observation.is_store_readable,
                 last_serial=max((s.serial for s in observation.signals), default=0),
@@ -178,6 +188,7 @@ class Sight:
             before,
             facts=facts,
             silent_since_s=silent_s,
+            stepped=_stepped(before, store, now.elapsed_s),
             epochs=store.epochs if store is not None and is_readable else before.epochs,
             is_store_readable=is_readable,
             store_looked_s=_looked_s(is_readable, began_s, now),
@@ -193,21 +204,28 @@ class Sight:
         return max((at_s for at_s in looks if at_s is not None), default=None)
 
     def progress(self, run: Run) -> Progress | None:
-        """Return the last believed report of a run's open epoch, logged or not."""
+        """Return the last believed report of a run's open epoch, logged or not.
+
+        Its time is when its step was first seen, however often it is seen again: a gang that hangs
+        repeats its last one, and so does the last look at a store that has fallen silent.
+        """
         epoch = run.open_epoch
         if epoch is None:
             return None
         sight = self.cluster(epoch.cluster)
         seen = sight.epoch(run, epoch)
         report = None if seen is None else furthest(seen.reports)
-        if report is None or report.step is None or sight.observation is None:
-            return run.progress
+        stepped, logged = sight.stepped.get(epoch_key(run, epoch)), run.progress
+        if report is None or report.step is None or stepped is None:
+            return logged
+        if logged and logged.epoch == epoch.id.number and logged.step >= report.step:
+            return logged
         return Progress(
             epoch=epoch.id.number,
             step=report.step,
             loss=report.loss,
-            at_s=sight.seen_s or 0.0,
-            at_wall_s=run.updated.wall_s + (sight.seen_s or 0.0) - run.updated.elapsed_s,
+            at_s=stepped.at_s,
+            at_wall_s=run.updated.wall_s + stepped.at_s - run.updated.elapsed_s,
         )
 
     def _put(self, cluster: str, sight: ClusterSight, names: Iterable[str]) -> None:
@@ -223,6 +241,22 @@ class Sight:
 def epoch_key(run: Run, epoch: Epoch) -> EpochKey:
     """Return an epoch as a store names it."""
     return EpochKey(run_key=run.uid, number=epoch.id.number, nonce=epoch.id.nonce)
+
+
+def _stepped(
+    before: ClusterSight, looked: ClusterObservation | None, now_s: float
+) -> Mapping[EpochKey, _Stepped]:
+    """Return when each epoch came to its step; what was not read now is as it was."""
+    if looked is None or not looked.is_store_readable:
+        return before.stepped
+    found = {}
+    for key, seen in looked.epochs.items():
+        former, report = before.stepped.get(key), furthest(seen.reports)
+        if former is not None and (report is None or (report.step or 0) <= former.step):
+            found[key] = former
+        elif report is not None and report.step is not None:
+            found[key] = _Stepped(step=report.step, at_s=now_s)
+    return found
 
 
 def furthest(reports: Iterable[RankReport]) -> RankReport | None:
