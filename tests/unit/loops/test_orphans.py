@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from broker.history.commands import RemoveOrphan
+from broker.history.commands import BeginIncarnation, RemoveOrphan
 from broker.history.refusals import Refused
 from broker.loops.orders import MARK
 from broker.loops.reaper import ORPHAN_S
@@ -161,4 +161,15 @@ async def test_one_whose_records_cannot_be_read_stays(broker: Handheld) -> None:
     await seen_for_long(broker)
     await broker.ledger.handle("regions/alpha", REMOVE, BROKER)
     await broker.settle()
+    assert broker.clusters["alpha"].heard == []
+
+
+async def test_a_restored_broker_removes_nothing_where_it_has_not_looked(broker: Handheld) -> None:
+    broker.clusters["alpha"].show(orphan(broker, is_ours=True))
+    show_epoch(broker, replace(STARTED, owner=OwnerState.ABSENT, nonces=()))
+    await seen_for_long(broker)
+    await broker.ledger.handle("regions/alpha", REMOVE, BROKER)
+    begin = BeginIncarnation(incarnation=2, is_restored=True)
+    await broker.ledger.handle("broker", begin, BROKER)
+    await broker.agents.reaper.tick()
     assert broker.clusters["alpha"].heard == []

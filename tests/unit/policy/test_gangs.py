@@ -9,6 +9,7 @@ from broker.history.commands import (
     EndPlacement,
     GrantPlacement,
     MarkPrepared,
+    RecordCopy,
     RequestDrain,
     RunCommand,
     StopEpoch,
@@ -233,6 +234,16 @@ def test_an_early_grant_gives_way_to_a_gang_that_is_whole_first() -> None:
     scene.obeys()
     scene.facts = None
     assert granted(scene.told()) == ["beta"]
+
+
+def test_no_gang_takes_a_grant_over_that_its_checkpoint_has_not_reached() -> None:
+    scene = training()
+    scene.story.saved(10, "beta").preempted()
+    scene.story.placed("beta", Purpose.REQUEUE).prepared("beta").granted("beta")
+    scene.story.placed("gamma", Purpose.HEDGE).prepared("gamma").at_gate("gamma")
+    assert scene.told() == ()
+    scene.story.do(RecordCopy(ref=scene.run.checkpoints[-1].ref, region="gamma"))
+    assert stops(scene.told()) == [Reason.OTHER_LEG_STARTED]
 
 
 # ---- Content -----------------------------------------------------------------------------------

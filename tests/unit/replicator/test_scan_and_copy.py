@@ -253,3 +253,22 @@ def test_a_leftover_is_cleared_only_while_it_is_one() -> None:
     assert clear_leftover(store, step(30), now_s=900.0, older_than_s=60.0) == 0
     assert clear_leftover(store, PATH, now_s=900.0, older_than_s=60.0) == 22
     assert clear_leftover(store, PATH, now_s=900.0, older_than_s=60.0) == 0
+
+
+def test_a_destination_that_somebody_else_writes_to_meanwhile_is_no_replica() -> None:
+    source, destination = MemoryObjectStore(), MemoryObjectStore()
+    save(source, PATH, FILES)
+    replica = attest(source, PATH, Format.FILES, unheard)
+    marker = PATH.prefix + replica.manifest.marker.name
+    is_written_over = False
+
+    def write_over(_: int) -> None:
+        nonlocal is_written_over
+        if destination.stat(marker) is not None and not is_written_over:
+            is_written_over = True
+            destination.put(PATH.prefix + "model", [b"of somebody else"])
+
+    with pytest.raises(Changed):
+        copy(replica, source, Interrupted(destination, write_over), unheard)
+    assert not is_ready(destination, PATH, replica.manifest.digest)
+    assert destination.stat(PATH.prefix + REPLICA_NAME) is None
