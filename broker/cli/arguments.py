@@ -41,6 +41,25 @@ class _Named(click.ParamType[str]):
         return [CompletionItem(name) for name in names if name.startswith(incomplete)]
 
 
+class _OneOf(click.ParamType[str]):
+    """A word of a few. Completion offers them; whoever reads the value says that it is none."""
+
+    def __init__(self, name: str, words: tuple[str, ...]) -> None:
+        self.name = name
+        self._words = words
+
+    def shell_complete(
+        self, ctx: click.Context, param: click.Parameter, incomplete: str
+    ) -> list[CompletionItem]:
+        """Return the words that begin so."""
+        return [CompletionItem(word) for word in self._words if word.startswith(incomplete)]
+
+
+def one_of(name: str, *words: str) -> click.ParamType[str]:
+    """Return the type of an argument that is one of a few words."""
+    return _OneOf(name, words)
+
+
 def _runs(client: Any) -> Iterable[str]:
     found = client.runs.find(client.settings.team, limit=NAMES_MAX)
     return [run.name.rpartition("/")[2] for run in found.runs]

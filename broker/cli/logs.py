@@ -12,6 +12,7 @@ from broker.cli import exits
 from broker.cli.arguments import RUN, Whole
 from broker.cli.saying import LogText
 from broker.cli.session import Session
+from broker.cli.status import has_ended
 from broker.cli.verbs import verb
 from broker.sdk.streams import Tail
 
@@ -72,7 +73,9 @@ def logs(
     finally:
         _write(shown.rest().encode())
     if where.offset <= 0:
-        session.note(f"rank {rank} has written nothing yet; see broker status {run}")
+        is_over = has_ended(session.client.runs.get(name))
+        nothing = "wrote nothing" if is_over else "has written nothing yet"
+        session.note(f"rank {rank} {nothing}; see broker status {run}")
     return exits.OK
 
 

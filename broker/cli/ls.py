@@ -6,13 +6,14 @@ Read ``ls`` first.
 import click
 
 from broker.cli import words
-from broker.cli.arguments import REGION, Whole
+from broker.cli.arguments import REGION, Whole, one_of
 from broker.cli.session import Session
 from broker.cli.status import where_it_is
 from broker.cli.verbs import verb
 from broker.v1 import run_pb2, run_service_pb2
 
 LIMIT_MAX = 10_000
+STATES = [name.removeprefix("RUN_STATE_").lower() for name in run_pb2.RunState.keys()[1:]]
 HEADERS = ("RUN", "STATE", "WHERE", "STEP", "COST", "AGE", "WHY")
 
 
@@ -23,7 +24,14 @@ HEADERS = ("RUN", "STATE", "WHERE", "STEP", "COST", "AGE", "WHY")
     broker ls --all-teams --label goal=7b --limit 20
     """
 )
-@click.option("--state", "states", multiple=True, metavar="STATE", help="Or active, or ended.")
+@click.option(
+    "--state",
+    "states",
+    type=one_of("state", "active", "ended", *STATES),
+    multiple=True,
+    metavar="STATE",
+    help="Or active, or ended.",
+)
 @click.option("--owner", metavar="NAME", help="Only runs of this user.")
 @click.option("--region", type=REGION, metavar="REGION", help="Only runs that waited or ran there.")
 @click.option(

@@ -11,7 +11,7 @@ from typing import Any
 
 import click
 
-from broker.cli.arguments import FILE, source_of
+from broker.cli.arguments import FILE, REGION, one_of, source_of
 from broker.sdk.errors import IntentError
 from broker.sdk.intent import IntentFile, parse_intent, read_file
 from broker.sdk.reading import fill
@@ -31,6 +31,7 @@ class Flag:
     help: str
     is_many: bool = False
     metavar: str = "TEXT"
+    kind: click.ParamType[str] = click.STRING
 
 
 TERMS = (
@@ -40,6 +41,7 @@ TERMS = (
         is_many=True,
         metavar="TYPE",
         help="An accepted type: spot, flex, on-demand, reserved.",
+        kind=one_of("type", "spot", "flex", "on-demand", "reserved"),
     ),
     Flag(
         flag="--region",
@@ -47,6 +49,7 @@ TERMS = (
         is_many=True,
         metavar="REGION",
         help="An accepted region; none: every one.",
+        kind=REGION,
     ),
     Flag(
         flag="--residency",
@@ -61,6 +64,7 @@ TERMS = (
         field="after_max_wait",
         metavar="WHAT",
         help="fail, keep-waiting or last-rung.",
+        kind=one_of("what", "fail", "keep-waiting", "last-rung"),
     ),
     Flag(
         flag="--max-requeue-wait",
@@ -96,7 +100,12 @@ def with_terms(function: F) -> F:
     """Give a verb the flags of the terms; they come as keyword arguments, see ``key_of``."""
     for one in reversed(TERMS):
         function = click.option(
-            one.flag, key_of(one), multiple=one.is_many, metavar=one.metavar, help=one.help
+            one.flag,
+            key_of(one),
+            type=one.kind,
+            multiple=one.is_many,
+            metavar=one.metavar,
+            help=one.help,
         )(function)
     return function
 

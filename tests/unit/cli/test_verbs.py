@@ -9,6 +9,7 @@ from pathlib import Path
 
 import click
 import pytest
+from click.shell_completion import ShellComplete
 
 from broker.cli import exits
 from broker.cli.answers import ANSWERS
@@ -247,3 +248,18 @@ def test_a_field_is_named_as_it_stands_in_the_file(
 ) -> None:
     _tell(errors.Invalid(said), [])
     assert capsys.readouterr().err.startswith(f"broker: {told}")
+
+
+@pytest.mark.parametrize(
+    ("typed", "offered"),
+    [
+        (["submit", "--capacity", "s"], ["spot"]),
+        (["amend", "digits", "--after-max-wait", ""], ["fail", "keep-waiting", "last-rung"]),
+        (["ls", "--state", "r"], ["rejected", "running"]),
+        (["ls", "--state", "e"], ["ended"]),
+    ],
+)
+def test_the_words_of_a_flag_are_completed(typed: list[str], offered: list[str]) -> None:
+    found = ShellComplete(BROKER, {}, "broker", "_BROKER_COMPLETE")
+    items = found.get_completions(typed[:-1], typed[-1])
+    assert sorted(item.value for item in items) == offered
