@@ -2,7 +2,7 @@
 
 The rule: silence of a cluster or a store is no evidence against a gang; it trains on, and nothing
 here speaks of it. What is judged is what was seen: a rank that ended while others go on, a start
-that not every rank reported (B6), a drain whose time is over, training without a step.
+that not every rank reported (B6), a drain whose time is over, training without a step or a save.
 """
 
 from broker.history.commands import RequestDrain, RunCommand, StopEpoch, WarnRun
@@ -21,6 +21,8 @@ from broker.policy.verdict import (
     sentence,
     verdict_at_s,
 )
+
+OVERDUE_INTERVALS = 3  # of saving, that may pass without a checkpoint before it is said
 
 
 def judge_gang(
@@ -45,7 +47,7 @@ def judge_gang(
             return told
     if not is_heard(view, epoch):
         return ()
-    return _unreported(view, epoch, now) or _hanging(run, epoch, now)
+    return _unreported(view, epoch, now) or _hanging(run, epoch, now) or _unsaved(run, epoch, now)
 
 
 def is_heard(view: View, epoch: Epoch) -> bool:
@@ -118,3 +120,25 @@ def _hanging(run: Run, epoch: Epoch, now: Moment) -> tuple[RunCommand, ...]:
     timeout_s = run.intent.workload.progress.timeout_s or 0.0
     message = f"no step was reported for {duration(timeout_s)}"
     return (StopEpoch(reason=Reason.NO_PROGRESS, message=message),)
+
+
+def _unsaved(run: Run, epoch: Epoch, now: Moment) -> tuple[RunCommand, ...]:
+    """Training goes on, and what it would be resumed from grows old: said once for each."""
+    interval_s = run.intent.workload.checkpoint.interval_s
+    if interval_s is None or epoch.running_s is None or epoch.drain is not None:
+        return ()
+    own = [c.written_wall_s for c in run.checkpoints if c.ref.epoch == epoch.id]
+    age_s = now.since(epoch.running_s)
+    if own:
+        age_s = min(age_s, now.wall_s - max(own))
+    since_s = now.elapsed_s - age_s
+    was_said = any(
+        said.reason is Reason.CHECKPOINT_OVERDUE and said.since_s > since_s for said in run.warnings
+    )
+    if age_s < OVERDUE_INTERVALS * interval_s or was_said:
+        return ()
+    message = (
+        f"no complete checkpoint was seen for {duration(age_s)},"
+        f" though it saves every {duration(interval_s)}"
+    )
+    return (WarnRun(reason=Reason.CHECKPOINT_OVERDUE, message=message),)

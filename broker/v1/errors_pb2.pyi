@@ -238,6 +238,10 @@ class _ReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Reason.ValueTy
     """The run has trained for as long as it was expected to. It goes on; amend what is expected, so
     that deadlines and offers are judged by it.
     """
+    REASON_CHECKPOINT_OVERDUE: _Reason.ValueType  # 108
+    """The training has not saved for three times as long as its intent says it takes. Look at its
+    logs: what is lost with its machines grows.
+    """
     REASON_UNKNOWN: _Reason.ValueType  # 88
     """What is reported fits no other reason. The sentence says all there is."""
     REASON_INVALID_FIELD: _Reason.ValueType  # 89
@@ -499,6 +503,10 @@ REASON_NEWER_INCARNATION: Reason.ValueType  # 87
 REASON_EXPECTED_DURATION_PASSED: Reason.ValueType  # 101
 """The run has trained for as long as it was expected to. It goes on; amend what is expected, so
 that deadlines and offers are judged by it.
+"""
+REASON_CHECKPOINT_OVERDUE: Reason.ValueType  # 108
+"""The training has not saved for three times as long as its intent says it takes. Look at its
+logs: what is lost with its machines grows.
 """
 REASON_UNKNOWN: Reason.ValueType  # 88
 """What is reported fits no other reason. The sentence says all there is."""

@@ -16,7 +16,7 @@ from broker.history.commands import (
     WarnRun,
     WithdrawPlacement,
 )
-from broker.model.intent import ProgressSpec
+from broker.model.intent import CheckpointSpec, ProgressSpec
 from broker.model.policy import TeamCaps
 from broker.model.reasons import Reason
 from broker.model.run import CloseRule, Purpose, RankEnd
@@ -104,6 +104,30 @@ def test_a_start_that_not_all_ranks_reported_is_fenced_and_said() -> None:
     commands = scene.told_after(1.0)
     assert kinds(commands) == [WarnRun, StopEpoch]
     assert stops(commands) == [Reason.START_NOT_REPORTED]
+
+
+def test_training_that_does_not_save_as_it_said_is_said_once_until_it_saves() -> None:
+    scene = training(checkpoint=CheckpointSpec(interval_s=600.0))
+    assert scene.told_after(1799.0) == ()
+    scene.story.wait(1.0)
+    (said,) = scene.obeys()
+    assert said == WarnRun(
+        reason=Reason.CHECKPOINT_OVERDUE,
+        message="no complete checkpoint was seen for 30 min, though it saves every 10 min",
+    )
+    assert scene.told_after(4000.0) == ()
+    scene.story.saved(1)
+    assert scene.told_after(1799.0) == ()
+    assert [one.reason for one in scene.told_after(1.0) if isinstance(one, WarnRun)] == [
+        Reason.CHECKPOINT_OVERDUE
+    ]
+
+
+def test_what_is_saved_behind_a_silence_is_not_missed() -> None:
+    scene = training(checkpoint=CheckpointSpec(interval_s=600.0))
+    scene.falls_silent(scene.story.epoch.region)
+    reasons = [one.reason for one in scene.told_after(1800.0) if isinstance(one, WarnRun)]
+    assert Reason.CHECKPOINT_OVERDUE not in reasons
 
 
 def test_training_without_a_step_is_stopped_after_the_users_timeout() -> None:
