@@ -185,7 +185,7 @@ def _own_past(ask: Question) -> Answer:
     return (
         Reason.RECENTLY_FAILED_HERE,
         (
-            f"its last try there was given up {duration(age_s)} ago; "
+            f"its last try there was given up {duration(age_s)} ago{_why(leg)}; "
             f"it may try again in {duration(pause_s - age_s)}"
         ),
     )
@@ -216,6 +216,12 @@ def _last_leg(ask: Question) -> Placement | None:
         if leg.site.key == key and leg.site.hardware_index == index:
             return leg
     return None
+
+
+def _why(leg: Placement) -> str:
+    """Return in brackets why a leg was left, empty where nothing was said."""
+    found = leg.withdraw or leg.why
+    return f" ({found.message})" if found.message else ""
 
 
 def _is_failure(leg: Placement) -> bool:

@@ -211,6 +211,21 @@ def test_a_flavor_is_refused_for_its_reason(
         assert (refusal.key, refusal.region) == (FLAVOR.key, "eu-west4")
 
 
+def test_a_place_that_was_given_up_says_why() -> None:
+    view, run = world()
+    refused = replace(
+        leg_at(FLAVOR, state=PlacementState.ENDED, since_s=980.0),
+        why=Why(reason=Reason.REFUSED_BY_CLUSTER, message="no such service account", since_s=980.0),
+        end=PlacementEnd.FAILED,
+    )
+    refusal = ask(view, with_legs(run, refused))
+    assert refusal is not None
+    assert refusal.message == (
+        "its last try there was given up 20 s ago (no such service account);"
+        " it may try again in 40 s"
+    )
+
+
 def test_a_place_that_was_given_up_is_tried_again_after_a_pause() -> None:
     view, run = with_given_up_leg()
     later = Question(
