@@ -12,13 +12,28 @@ from rich.console import Console
 
 from broker.demo.household import Household
 from broker.demo.screen import Screen
-from broker.demo.story import REGIONS, SECOND, THIRD, Pace, tell
+from broker.demo.story import FIRST, REGIONS, SECOND, THIRD, Pace, tell
 from broker.v1 import run_pb2
+from broker.v1.placement_pb2 import PLACEMENT_END_PREEMPTED as PREEMPTED
+from broker.v1.placement_pb2 import PLACEMENT_END_SUCCEEDED as SUCCEEDED
+from broker.v1.placement_pb2 import PLACEMENT_END_WITHDRAWN as WITHDRAWN
 from tests.unit.demo.gang import Gang, Start
 
 pytestmark = pytest.mark.alone
 
 STEPS = 200
+TOLD = (
+    "5 of 8 machines are here in us-east4",
+    "judged stuck: ",
+    "a leg: 8 GPUs spot in europe-west1",
+    "withdrawn from us-east4: ",
+    "kill -9 ",
+    "the run did not notice: ",
+    "all spot machines are preempted",
+    "resumed in us-central1 from step ",
+    "time to useful work ",
+    "cost $",
+)
 PACE = Pace(steps=STEPS, step_s=0.12, kill_at=5, preempt_at=45)
 
 
@@ -36,6 +51,10 @@ def test_stuck_moved_orphaned_and_preempted_gives_the_same_weights_bit_for_bit(
     finally:
         is_clean = household.close()
     assert starts == [(SECOND, False), (THIRD, True)], told.getvalue()
+    legs = [(leg.place.region, leg.end) for leg in run.placements]
+    assert legs == [(FIRST, WITHDRAWN), (SECOND, PREEMPTED), (THIRD, SUCCEEDED)], told.getvalue()
+    words = " ".join(told.getvalue().split())
+    assert [one for one in TOLD if one not in words] == [], told.getvalue()
     assert disturbed == _digest(_undisturbed(tmp_path))
     assert is_clean
 
