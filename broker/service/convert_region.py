@@ -3,9 +3,11 @@
 The rule: what a policy leaves unset takes the model's default. Read ``policy_of`` first.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import fields as dataclass_fields
 from decimal import Decimal
+
+from google.protobuf import duration_pb2
 
 from broker.history.regional import RegionState
 from broker.model.capacity import ClusterFacts, FlavorFacts
@@ -22,6 +24,18 @@ from broker.v1 import region_pb2
 WEIGHT_MAX = 1_000.0
 HEDGE_WIDTH_MAX = 10
 COPIES_MAX = 20
+DAY_S = 86_400.0
+POLICY_DURATION_MAX_S = 366 * DAY_S
+# What a policy may say, least and most, where it is not anything up to the longest of all. A gang
+# stands no time at a gate of 0 s, and news that fades within 0 s divides by it; a launcher takes no
+# more than 30 days, and a cancel no more than one to save.
+DURATION_BOUNDS_S: Mapping[str, tuple[float, float]] = {
+    "gate_timeout": (1.0, 30 * DAY_S),
+    "fence_grace": (0.0, 30 * DAY_S),
+    "drain_grace": (0.0, DAY_S),
+    "patience.start_report": (1.0, POLICY_DURATION_MAX_S),
+    "patience.stockout_half_life": (1.0, POLICY_DURATION_MAX_S),
+}
 PATIENCE = tuple(f.name.removesuffix("_s") for f in dataclass_fields(Patience))
 
 
@@ -65,7 +79,15 @@ def _within(value: float, least: float, most: float, field: str) -> None:
 def _duration(message: region_pb2.Policy, name: str, default: float) -> float:
     if not message.HasField(name):  # type: ignore[arg-type]  # its name is one of the message's
         return default
-    return fields.duration_s(getattr(message, name), f"policy.{name}")
+    return _bounded(getattr(message, name), name)
+
+
+def _bounded(duration: duration_pb2.Duration, name: str) -> float:
+    seconds = fields.duration_s(duration, f"policy.{name}")
+    least_s, most_s = DURATION_BOUNDS_S.get(name, (0.0, POLICY_DURATION_MAX_S))
+    if not least_s <= seconds <= most_s:
+        raise invalid(f"policy.{name}", f"is not between {least_s:.0f} s and {most_s:.0f} s")
+    return seconds
 
 
 def _capacity_types(message: region_pb2.Policy) -> tuple[CapacityType, ...]:
@@ -94,7 +116,7 @@ def _price_caps(
 
 def _patience(message: region_pb2.Patience) -> Patience:
     given = {
-        f"{name}_s": fields.duration_s(getattr(message, name), f"policy.patience.{name}")
+        f"{name}_s": _bounded(getattr(message, name), f"patience.{name}")
         for name in PATIENCE
         if message.HasField(name)  # type: ignore[arg-type]  # a test holds that it has them all
     }

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import replace
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +14,19 @@ import pytest
 from google.protobuf import duration_pb2
 
 from broker.model import faults
+from broker.model.capacity import FlavorKey, Signal, SignalKind
+from broker.model.intent import CapacityType
 from broker.model.policy import RegionPolicy
 from broker.model.sightings import Orphan
-from broker.service.convert_region import policy_message, policy_of
+from broker.placement.outlook import outlook
+from broker.service.convert_region import (
+    DURATION_BOUNDS_S,
+    PATIENCE,
+    POLICY_DURATION_MAX_S,
+    policy_message,
+    policy_of,
+)
+from broker.service.errors import InvalidArgument
 from broker.v1 import (
     broker_service_pb2,
     local_service_pb2,
@@ -24,6 +35,7 @@ from broker.v1 import (
     team_pb2,
     team_service_pb2,
 )
+from regions.launcher.settings import read_settings
 from tests.service.rig import Refusal, Rig, refusal_of, serving
 
 INVALID = grpc.StatusCode.INVALID_ARGUMENT
@@ -98,6 +110,62 @@ async def test_a_policy_is_set_with_its_etag_and_read_back(rig: Rig) -> None:
     assert await refused(
         rig.regions.SetPolicy(region_service_pb2.SetPolicyRequest(policy=policy))
     ) == Refusal(INVALID, "INVALID_FIELD", ("policy.weight",))
+
+
+DURATIONS = (
+    *("gate_timeout", "fence_grace", "drain_grace", "replace_unreachable_after"),
+    *(f"patience.{name}" for name in PATIENCE),
+)
+
+
+def with_durations(chosen: Callable[[tuple[float, float]], float], *names: str) -> Any:
+    """Return a policy that says its least, or its most, or anything else, for these durations."""
+    message = region_pb2.Policy()
+    for name in names:
+        within = message.patience if name.startswith("patience.") else message
+        seconds = chosen(DURATION_BOUNDS_S.get(name, (0.0, POLICY_DURATION_MAX_S)))
+        getattr(within, name.removeprefix("patience.")).FromNanoseconds(round(seconds * 1e9))
+    return message
+
+
+@pytest.mark.parametrize("name", DURATIONS)
+@pytest.mark.parametrize("outside", [lambda ends: ends[0] - 0.5, lambda ends: ends[1] + 1.0])
+def test_a_duration_that_nobody_can_keep_is_refused(
+    name: str, outside: Callable[[tuple[float, float]], float]
+) -> None:
+    with pytest.raises(InvalidArgument) as caught:
+        policy_of(with_durations(outside, name))
+    assert [one.field for one in caught.value.violations] == [f"policy.{name}"]
+
+
+def test_the_ends_of_what_a_policy_may_say_can_be_kept() -> None:
+    for end in (0, 1):
+        policy = policy_of(with_durations(itemgetter(end), *DURATIONS))
+        read_settings(
+            {
+                "WORLD_SIZE": "1",
+                "RANK": "0",
+                "BROKER_STORE": "/store",
+                "BROKER_RUN_KEY": "run",
+                "BROKER_PLACEMENT": "p1",
+                "BROKER_WORK_DIR": "/work",
+                "BROKER_GATE_TIMEOUT_S": f"{policy.gate_timeout_s:g}",
+                "BROKER_GRACE_S": f"{max(0.01, policy.fence_grace_s):g}",
+            },
+            ("true",),
+        )
+        found = [
+            Signal(
+                key=FlavorKey(cluster="c", queue="q", flavor="f"),
+                kind=SignalKind.STOCKOUT,
+                elapsed_s=seen_s,
+                source="c",
+            )
+            for seen_s in (0.0, 1e6)
+        ]
+        half_life_s = policy.patience.stockout_half_life_s
+        at_most = outlook(found, CapacityType.SPOT, 1e6, gpus=8, half_life_s=half_life_s)
+        assert at_most.chance <= 1.0
 
 
 STALE = Refusal(grpc.StatusCode.ABORTED, "ETAG_MISMATCH")
