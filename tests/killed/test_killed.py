@@ -25,7 +25,7 @@ from tests.killed.town import ACCELERATOR, REGIONS, Town
 SEED = 20261129
 RUNS, KILLS, RANKS = 30, 50, 2
 STEPS, SAVE_EVERY, STEP_S = 24, 6, 0.25
-DRIVEN_WITHIN_S, ENDED_WITHIN_S = 300.0, 90.0  # two minutes and some seconds, on a quiet machine
+DRIVEN_WITHIN_S, ENDED_WITHIN_S = 900.0, 300.0  # a quiet machine takes two minutes and some s
 STUMBLES, BREAKS = frozenset({4, 14, 24}), frozenset({9, 19})
 CLUSTER_KILLS = {11: REGIONS[0], 23: REGIONS[1], 37: REGIONS[2]}
 PREEMPTIONS = {6: 0.0, 9: 2.0, 15: 2.0, 19: 0.0, 27: 2.0, 33: 0.0, 41: 2.0, 46: 0.0}  # notice, s

@@ -5,12 +5,13 @@ from decimal import Decimal
 
 import pytest
 
-from broker.history.commands import FailRun, RunCommand, WarnRun
+from broker.history.commands import ExplainWait, FailRun, RunCommand, WarnRun
 from broker.model.intent import AfterMaxWait
 from broker.model.reasons import Reason
 from broker.model.states import RunState
 from broker.policy.judge import next_look_s
 from tests.builders import START_WALL_S, make_terms
+from tests.unit.placement.pictures import make_flavor
 from tests.unit.policy.scene import Scene
 
 
@@ -36,6 +37,22 @@ def test_a_passed_max_wait_is_said_once_by_a_run_that_goes_on(after: AfterMaxWai
     scene.story.wait(600.0)
     assert warns(scene.obeys()) == [Reason.MAX_WAIT_PASSED]
     assert scene.told_after(1000.0) == ()
+
+
+def test_only_a_whole_picture_says_that_a_run_fits_nowhere() -> None:
+    scene = Scene()
+    scene.story.do(
+        ExplainWait(
+            reason=Reason.NEVER_FITS,
+            message="no place can ever take it",
+            next_action="it fails",
+            next_at_s=600.0,
+        )
+    )
+    scene.falls_silent("gamma")
+    assert fails(scene.told_after(600.0)) == []
+    scene.sees(make_flavor("gamma", flavor="spot", region="gamma", accelerator="h100"))
+    assert fails(scene.told()) == [Reason.NEVER_FITS]
 
 
 def test_a_gang_that_is_whole_is_not_ended_in_the_last_moment() -> None:
