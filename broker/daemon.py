@@ -114,7 +114,7 @@ def _rebuild(parsed: argparse.Namespace) -> int:
     if not path.exists():
         raise StartError(f"there is no log at {path}")
     if not parsed.check:
-        sys.stdout.write(f"rebuilt the views from {rebuild(path)} events\n")
+        sys.stdout.write(f"rebuilt the views of {rebuild(path)} streams of events\n")
         return 0
     differences = prove(path)
     for difference in differences:
@@ -189,7 +189,10 @@ def _tool(parser: argparse.ArgumentParser, work: Callable[[argparse.Namespace], 
 def _add_common(parser: argparse.ArgumentParser) -> None:
     # SUPPRESS: a subparser must not put its default over what stood before the tool's name.
     parser.add_argument(
-        "--data-dir", type=Path, default=argparse.SUPPRESS, help="where everything is kept"
+        "--data-dir",
+        type=Path,
+        default=argparse.SUPPRESS,
+        help="where everything is kept; ~/.local/state/broker otherwise",
     )
     parser.add_argument(
         "--config", type=Path, default=argparse.SUPPRESS, help="a TOML file; see print-config"

@@ -8,7 +8,7 @@ import click
 from broker.cli import words
 from broker.cli.arguments import RUN
 from broker.cli.session import Session
-from broker.cli.status import has_ended, where_it_is
+from broker.cli.status import has_ended, step_of, where_it_is
 from broker.cli.verbs import verb
 from broker.sdk.showing import as_json, as_yaml
 from broker.v1 import run_pb2
@@ -39,12 +39,13 @@ def _outcome(found: list[run_pb2.Run], now_s: float) -> list[tuple[str, ...]]:
 
 def _outcome_of(run: run_pb2.Run, now_s: float) -> dict[str, str]:
     end_s = words.wall_s(run.end_time) if has_ended(run) else now_s
+    step = step_of(run)
     has_loss = run.HasField("progress") and run.progress.HasField("loss")
     return {
         "state": words.coloured(words.enum_name(run, "state")),
         "why": words.enum_name(run.why, "reason"),
         "where": where_it_is(run) or NOTHING,
-        "step": str(run.progress.step) if run.HasField("progress") else NOTHING,
+        "step": NOTHING if step is None else str(step),
         "loss": f"{run.progress.loss:.4g}" if has_loss else NOTHING,
         "took": words.span(end_s - words.wall_s(run.create_time)),
         "first step after": words.span_of(run.time_to_useful_work)

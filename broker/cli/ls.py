@@ -8,7 +8,7 @@ import click
 from broker.cli import words
 from broker.cli.arguments import REGION, Whole, one_of
 from broker.cli.session import Session
-from broker.cli.status import where_it_is
+from broker.cli.status import step_of, where_it_is
 from broker.cli.verbs import verb
 from broker.v1 import run_pb2, run_service_pb2
 
@@ -80,11 +80,12 @@ def _row(run: run_pb2.Run, now_s: float, *, is_full: bool) -> tuple[str, ...]:
     name = (
         f"{words.team_of(run.name)}/{words.id_of(run.name)}" if is_full else words.id_of(run.name)
     )
+    step = step_of(run)
     return (
         name,
         words.coloured(words.enum_name(run, "state")),
         where_it_is(run) or "-",
-        str(run.progress.step) if run.HasField("progress") else "-",
+        "-" if step is None else str(step),
         words.dollars(run.spending.cost),
         words.span(now_s - words.wall_s(run.create_time)),
         run.why.message,

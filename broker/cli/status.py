@@ -73,8 +73,9 @@ def headline(run: run_pb2.Run, now_s: float) -> str:
     place = where_it_is(run)
     if place:
         parts.append(f"in {place}")
-    if run.HasField("progress"):
-        parts.append(f"at step {run.progress.step}")
+    step = step_of(run)
+    if step is not None:
+        parts.append(f"at step {step}")
     parts.append(f"since {words.ago(run.why.since_time, now_s)}")
     return " ".join(parts)
 
@@ -152,7 +153,8 @@ def _next(why: why_pb2.Why, now_s: float) -> str:
 
 
 def _training(run: run_pb2.Run, now_s: float) -> "Iterator[Line]":
-    if run.HasField("progress"):
+    is_old = run.state != run_pb2.RUN_STATE_RUNNING and _has_saved_since(run)
+    if run.HasField("progress") and not is_old:
         loss = f", loss {run.progress.loss:.4g}" if run.progress.HasField("loss") else ""
         yield "step", f"{run.progress.step}{loss}, {words.ago(run.progress.time, now_s)}"
     if run.HasField("last_checkpoint"):
@@ -161,6 +163,21 @@ def _training(run: run_pb2.Run, now_s: float) -> "Iterator[Line]":
         yield "saved", f"step {saved.step}, {words.ago(saved.write_time, now_s)}, in {held}"
     elif run.HasField("progress"):
         yield "saved", "nothing yet: a failure of the command would end the run"
+
+
+def step_of(run: run_pb2.Run) -> int | None:
+    """Return how far a run is known to have come, None before its first step.
+
+    What a gang said last may be lost with its machines; what it saved after that is not.
+    """
+    if _has_saved_since(run):
+        return run.last_checkpoint.step
+    return run.progress.step if run.HasField("progress") else None
+
+
+def _has_saved_since(run: run_pb2.Run) -> bool:
+    saved, told = run.last_checkpoint, run.progress
+    return run.HasField("last_checkpoint") and (saved.epoch, saved.step) > (told.epoch, told.step)
 
 
 def _limits(run: run_pb2.Run, is_over: bool) -> "Iterator[Line]":

@@ -129,7 +129,7 @@ def _check_empty(data_dir: Path, lock: Path) -> None:
     if there:
         raise LogExistsError(
             f"{data_dir} is not empty ({', '.join(there[:3])}); restore to an empty directory, or"
-            " say that it is to be replaced"
+            " say that it is to be replaced (--replace)"
         )
 
 

@@ -25,9 +25,11 @@ INTENT = b"""
 team: research
 workload:
   command: ["true"]
-  hardware: [{accelerator: H100, accelerators_per_node: 1, nodes: 64}]
+  hardware: [{accelerator: H100, accelerators_per_node: 1, nodes: 1}]
 terms:
   capacity_types: [spot]
+  expected_duration: 10h
+  budget: 0.01  # so that it waits
 """
 
 
@@ -187,6 +189,8 @@ def test_its_tools_back_up_prove_and_restore(brokerd: Brokerd, tmp_path: Path) -
     assert restored.stdout.startswith("restored as incarnation ")
     again = _tool(elsewhere, "rebuild", "--check")
     assert again.returncode == 0, again.stdout
+    remade = _tool(elsewhere, "rebuild")
+    assert re.fullmatch(r"rebuilt the views of \d+ streams of events\n", remade.stdout)
     assert name
 
 

@@ -11,7 +11,7 @@ from broker.cli.amend import differences
 from broker.cli.following import event_line
 from broker.cli.ls import query_of
 from broker.cli.places import variants
-from broker.cli.status import ahead, headline, lines_of, rendered
+from broker.cli.status import ahead, headline, lines_of, rendered, step_of
 from broker.v1 import event_pb2, intent_pb2, placement_pb2, run_pb2
 
 NOW_S = 2_000.0
@@ -71,6 +71,22 @@ def test_how_much_of_a_leg_has_come_is_not_said_twice() -> None:
     leg.arrival.CopyFrom(placement_pb2.Arrival(nodes_here=5, nodes_wanted=8))
     assert ahead(leg, "its quota is held by others") == " (5 of 8 machines are there)"
     assert ahead(leg, "5 of 8 machines are here in us-east4, the rest are out of stock") == ""
+
+
+def test_a_step_that_was_saved_counts_though_its_gang_was_lost_before_it_said_so() -> None:
+    run = text_format.Parse(WAITING, run_pb2.Run())
+    assert step_of(run) is None
+    run.progress.CopyFrom(run_pb2.Progress(epoch=1, step=7, loss=5.0))
+    assert step_of(run) == 7
+    run.last_checkpoint.epoch, run.last_checkpoint.step = 1, 60
+    assert step_of(run) == 60
+    assert "at step 60" in headline(run, NOW_S)
+    labels = [label for label, _ in lines_of(run, NOW_S)]
+    assert "saved" in labels
+    assert "step" not in labels
+    run.progress.epoch = 2  # it trains again, from the beginning
+    assert step_of(run) == 7
+    assert "step" in [label for label, _ in lines_of(run, NOW_S)]
 
 
 def test_the_price_of_a_run_that_is_over_is_its_last() -> None:
