@@ -25,6 +25,7 @@ from broker.model.actor import Actor, ActorKind
 from broker.options import StartError
 from broker.runtime.clock import SystemClock
 from broker.runtime.entropy import Ids
+from broker.runtime.failures import Failures
 from broker.runtime.metrics import Metrics
 from broker.runtime.turns import Turns
 from broker.service.bundles import BundleFolder
@@ -160,6 +161,7 @@ class Broker:
     """A broker that is put together and not running yet."""
 
     ports: Ports
+    failures: Failures
     agents: Agents
     ledger: Ledger
     clock: SystemClock
@@ -241,7 +243,9 @@ async def assemble(
             runs_at_once=RUNS_AT_ONCE,
         )
     )
+    failures = Failures(clock)
     return Broker(
+        failures=failures,
         ports=Ports(
             log=ledger,
             world=agents.answers,
@@ -251,6 +255,7 @@ async def assemble(
             checkpoints=agents.answers,
             faults=agents.answers,
             bundles=bundles,
+            workings=failures,
             clock=clock,
             draw=ids.text,
         ),

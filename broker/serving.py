@@ -70,7 +70,12 @@ async def _serve_with(
             host, port = options.metrics
             raise StartError(f"cannot serve metrics on {host}:{port}: {error.strerror}") from error
     server = await build_server(broker.ports)
-    keeper = Supervisor(lambda task: metrics.failures.labels(task).inc())
+
+    def note(task: str) -> None:
+        metrics.failures.labels(task).inc()
+        broker.failures.note(task)
+
+    keeper = Supervisor(note)
     await stack.enter_async_context(keeper)
     try:
         address = await server.start(options.address)

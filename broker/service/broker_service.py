@@ -34,6 +34,10 @@ class BrokerService(broker_service_pb2_grpc.BrokerServiceServicer):
         page = await log.list_runs(RunQuery(states=active, page_size=1))
         unseen = unseen_regions(state, {r: log.region(r) for r in known}, known)
         warnings = [said for said in (log.trouble(),) if said]
+        warnings += [
+            f"the {name} fails and is begun again and again; brokerd's log says why"
+            for name in self._ports.workings.failing()
+        ]
         warnings += [f"{name} does not answer" for name in unreachable(world)]
         warnings += [
             f"regions/{region}: {orphan.message}"

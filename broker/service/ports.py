@@ -209,6 +209,14 @@ class Bundles(Protocol):
         ...
 
 
+class Workings(Protocol):
+    """What goes on in the daemon by itself."""
+
+    def failing(self) -> tuple[str, ...]:
+        """Return the names of what fails at every attempt now, sorted."""
+        ...
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ports:
     """All that the services are given; ``daemon.py`` makes it."""
@@ -221,5 +229,6 @@ class Ports:
     checkpoints: Checkpoints
     faults: Faults
     bundles: Bundles
+    workings: Workings
     clock: Clock
     draw: Draw

@@ -33,6 +33,7 @@ from broker.placement.explain import Explanation, explain
 from broker.placement.nearest import NeverFits, never_fits
 from broker.placement.view import View
 from broker.runtime.clock import SystemClock
+from broker.runtime.failures import Failures
 from broker.service.bundles import BundleFolder
 from broker.service.ports import Ports
 from broker.service.server import Server, build_server
@@ -131,6 +132,7 @@ class Rig:
     loops: Loops
     readings: HandReadings
     bundles: Path
+    failures: Failures
     channel: grpc.aio.Channel
 
     def __post_init__(self) -> None:
@@ -173,6 +175,7 @@ async def serving(folder: Path, *, is_threaded: bool = False) -> AsyncIterator[R
     )
     bundles = BundleFolder(folder / "bundles", size_max=4_000_000)
     bundles.prepare()
+    failures = Failures(clock)
     ports = Ports(
         log=log,
         world=loops,
@@ -182,6 +185,7 @@ async def serving(folder: Path, *, is_threaded: bool = False) -> AsyncIterator[R
         checkpoints=loops,
         faults=loops,
         bundles=bundles,
+        workings=failures,
         clock=clock,
         draw=lambda length: f"u{next(numbers):0{length - 1}d}",
     )
@@ -190,7 +194,7 @@ async def serving(folder: Path, *, is_threaded: bool = False) -> AsyncIterator[R
     try:
         witness = Witness()
         async with grpc.aio.insecure_channel(address, interceptors=witness.interceptors) as channel:
-            yield Rig(server, log, loops, readings, folder / "bundles", channel)
+            yield Rig(server, log, loops, readings, folder / "bundles", failures, channel)
             undocumented = await witness.undocumented()
             assert undocumented == [], undocumented
     finally:

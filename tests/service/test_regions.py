@@ -19,6 +19,7 @@ from broker.model.intent import CapacityType
 from broker.model.policy import RegionPolicy
 from broker.model.sightings import Orphan
 from broker.placement.outlook import outlook
+from broker.runtime.failures import LASTS_S
 from broker.service.convert_region import (
     DURATION_BOUNDS_S,
     PATIENCE,
@@ -303,3 +304,16 @@ async def test_the_broker_says_how_it_is_doing(rig: Rig) -> None:
     broker = await rig.broker.GetBroker(broker_service_pb2.GetBrokerRequest())
     assert (broker.active_runs, list(broker.warnings)) == (1, ["regions/gamma does not answer"])
     assert broker.HasField("start_time")
+
+
+async def test_the_broker_says_what_of_it_fails_and_no_longer_than_it_does(rig: Rig) -> None:
+    get = broker_service_pb2.GetBrokerRequest()
+    rig.failures.note("placer")
+    told = "the placer fails and is begun again and again; brokerd's log says why"
+    assert list((await rig.broker.GetBroker(get)).warnings) == [told]
+    rig.readings.wait(LASTS_S - 1.0)
+    rig.failures.note("placer")
+    rig.readings.wait(LASTS_S - 1.0)
+    assert list((await rig.broker.GetBroker(get)).warnings) == [told]
+    rig.readings.wait(1.0)
+    assert list((await rig.broker.GetBroker(get)).warnings) == []
