@@ -33,6 +33,7 @@ class _Notes:
     epoch: EpochId
     first_end_s: float | None = None
     failed_s: float | None = None
+    has_failed_unasked: bool = False
     absent_since_s: float | None = None
     notice_until_s: float | None = None
     closed_since_s: float | None = None
@@ -49,8 +50,13 @@ class EpochBook:
     _notes: dict[str, _Notes] = field(default_factory=dict)
 
     def verdict(self, run: Run, epoch: Epoch, now: Moment) -> rules.Verdict:
-        """Return how an open or owing epoch stands by the start protocol."""
+        """Return how an open or owing epoch stands by the start protocol.
+
+        Whoever acts on it asks this first, so that a failure is noted before a drain is written.
+        """
         sight = self.sight.cluster(epoch.cluster)
+        if epoch.is_open:
+            self._note_failure(run, epoch, sight, now)
         who = None if epoch.is_owed else may_go_on_without(self.view, epoch, now)
         is_lost = epoch.is_open and self._is_lost(run, epoch, sight, now)
         return weigh(run, epoch, sight, is_lost=is_lost, go_on_by=who)
@@ -84,20 +90,20 @@ class EpochBook:
         ends = rank_ends(epoch, seen, placement, is_all_over=is_all_over)
         if ends and notes.first_end_s is None:
             notes.first_end_s = now.elapsed_s
+        if notes.failed_s is None and any(map(is_own_failure, ends)):
+            notes.failed_s = now.elapsed_s
         nodes = (
             ()
             if placement is None
             else machines_of(run.placements[epoch.placement], placement, sight.seen_s)
         )
         explained = explain(seen, placement)
-        has_failed = explained.cause is Reason.COMMAND_FAILED or any(map(is_own_failure, ends))
-        if notes.failed_s is None and has_failed:
-            notes.failed_s = now.elapsed_s
         return EpochFacts(
             epoch=epoch.id,
             ends=ends,
             first_end_s=notes.first_end_s,
             failed_s=notes.failed_s,
+            has_failed_unasked=notes.has_failed_unasked,
             closed=closed,
             found=found,
             cause=explained.cause,
@@ -116,6 +122,19 @@ class EpochBook:
         if notes is None or notes.epoch != epoch.id:
             notes = self._notes[run.name] = _Notes(epoch=epoch.id)
         return notes
+
+    def _note_failure(self, run: Run, epoch: Epoch, sight: ClusterSight, now: Moment) -> None:
+        """Note that the command ended by itself, and whether anybody could have told it to."""
+        seen, placement = sight.epoch(run, epoch), sight.placement(epoch.placement)
+        ends = rank_ends(epoch, seen, placement, is_all_over=False)
+        is_said = explain(seen, placement).cause is Reason.COMMAND_FAILED
+        if not is_said and not any(map(is_own_failure, ends)):
+            return
+        notes = self._of(run, epoch)
+        if notes.failed_s is None:
+            notes.failed_s = now.elapsed_s
+        if sight.is_store_readable and seen is not None and not seen.is_drain_written:
+            notes.has_failed_unasked = True
 
     def _is_lost(self, run: Run, epoch: Epoch, sight: ClusterSight, now: Moment) -> bool:
         """Whether its object is gone from its cluster for longer than a fence needs to be heard.

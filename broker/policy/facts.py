@@ -19,7 +19,8 @@ class EpochFacts:
 
     ``ends`` are the listed ranks that ended or were seen gone (exit code and signal None: gone),
     ``first_end_s`` is when the first end was seen, ``failed_s`` when the first was that
-    the command ended by itself, without success. ``closed`` is the rule by which the start
+    the command ended by itself, without success; ``has_failed_unasked`` says that it was there
+    before a word to drain stood in the store. ``closed`` is the rule by which the start
     protocol calls the epoch closed, None while it does not. ``found`` is what a scan of its store
     found complete; ``unread_until_s`` is until when a close waits for a store that cannot be read,
     None when it waits for none. ``cause`` is what its cluster says happened to the gang or its
@@ -32,6 +33,7 @@ class EpochFacts:
     ends: tuple[RankEnd, ...] = ()
     first_end_s: float | None = None
     failed_s: float | None = None
+    has_failed_unasked: bool = False
     closed: CloseRule | None = None
     found: tuple[RecordCheckpoint, ...] = ()
     unread_until_s: float | None = None

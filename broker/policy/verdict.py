@@ -63,12 +63,16 @@ def explained_by(epoch: Epoch, facts: EpochFacts) -> Reason | None:
 
 
 def has_failed_before_its_drain(epoch: Epoch, facts: EpochFacts) -> bool:
-    """Return whether a rank had failed by itself when the gang was asked to leave."""
-    return (
-        epoch.drain is not None
-        and facts.failed_s is not None
-        and facts.failed_s < epoch.drain.ordered_s
-    )
+    """Return whether a rank had failed by itself before its gang could hear that it should leave.
+
+    When that was heard tells it only while somebody listens: what was there before the order stood
+    in its store was not brought about by it, whenever the log came to know of it.
+    """
+    drain = epoch.drain
+    if drain is None:
+        return False
+    is_heard_before = facts.failed_s is not None and facts.failed_s < drain.ordered_s
+    return is_heard_before or facts.has_failed_unasked
 
 
 def has_failed_first(epoch: Epoch, facts: EpochFacts) -> bool:

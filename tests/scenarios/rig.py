@@ -183,11 +183,12 @@ class Rig:
         return sorted(found, key=lambda process: process.rank)
 
     def is_in_store(self, name: str, region: str, what: str) -> bool:
-        """Whether the last epoch's ``owner`` or ``fence`` stands in a region's store."""
+        """Whether the last epoch's ``owner``, ``drain`` or ``fence`` stands in a region's store."""
         run = self.run(name)
         keys, last = layout.RunKeys(run.uid), run.epochs[-1].id
         epoch = layout.EpochId(number=last.number, nonce=last.nonce)
-        key = keys.owner(epoch.number) if what == "owner" else keys.fence(epoch)
+        at = {"owner": keys.owner(epoch.number), "drain": keys.drain(epoch)}
+        key = at.get(what, keys.fence(epoch))
         return self.place(region).objects.get(key) is not None
 
     async def meanwhile(self, holds: Callable[[], bool], within_s: float = 300.0) -> None:

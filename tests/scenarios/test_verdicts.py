@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from broker.history.commands import AmendTerms
+from broker.history.commands import AmendTerms, DrainRegion
 from broker.model.reasons import FailureClass, Reason
 from broker.model.run import Run
 from broker.model.states import RunState
@@ -164,3 +164,33 @@ async def test_what_a_gang_ends_with_that_we_stopped_is_no_failure_of_its_own(ri
     run = await judged(rig, name)
     assert (run.state, run.user_failures, run.infrastructure_losses) == (RunState.QUEUED, 0, 0)
     assert run.why.reason is not Reason.COMMAND_FAILED
+
+
+@directed("alpha")
+async def test_a_failure_that_is_heard_after_a_drain_was_asked_is_the_runs_own(rig: Rig) -> None:
+    # The order reached nobody: its store was away, and the failure was heard of later still.
+    name = await training(rig)
+    weather = rig.place("alpha").weather
+    weather.is_store_down = True
+    await rig.order("alpha", DrainRegion(message="work on its power", grace_s=120.0))
+    await rig.until(name, lambda run: run.epochs[0].drain is not None)
+    rig.gang(name)[2].child_exited(7)
+    await rig.meanwhile(lambda: rig.gang(name) == [])
+    await rig.die()
+    weather.is_store_down = False
+    run = await judged(rig, name)
+    assert outcome(run) == (
+        RunState.FAILED,
+        Reason.FAILED_BEFORE_CHECKPOINT,
+        "Rank 2 ended with exit code 7, before its first complete checkpoint",
+    )
+
+
+@directed("alpha")
+async def test_what_fails_once_it_was_asked_to_leave_is_no_failure_of_the_run(rig: Rig) -> None:
+    name = await training(rig)
+    await rig.order("alpha", DrainRegion(message="work on its power", grace_s=120.0))
+    await rig.meanwhile(lambda: rig.is_in_store(name, "alpha", "drain"))
+    rig.gang(name)[1].child_exited(7)
+    run = await judged(rig, name)
+    assert (run.state, run.user_failures) == (RunState.QUEUED, 0)
