@@ -149,6 +149,30 @@ async def test_checkpoints_are_written_down_and_copied_ahead(two: Handheld) -> N
     assert newest.regions == {"alpha", "beta"}
 
 
+async def test_what_is_not_what_the_log_holds_is_no_copy_of_it(two: Handheld) -> None:
+    beta = two.clusters["beta"]
+    beta.shown = replace(beta.shown, is_store_readable=False)
+    name = await started(two)
+    saved(two, name, 10)
+    await two.settle(seconds=1.0)
+    run = two.run(name)
+    ref = run.checkpoints[0].ref
+    assert run.checkpoints[0].regions == {"alpha"}
+    # Somebody saves the step once more, whole, while beta cannot be written.
+    path, alpha = path_of(run.uid, ref), two.stores["alpha"]
+    for entry in alpha.list(path.prefix).entries:
+        alpha.delete(entry.name)
+    save(alpha, path, {"weights": b"x" * 10})
+    beta.shown = replace(beta.shown, is_store_readable=True)
+    for _ in range(3):
+        await two.settle(seconds=60.0)
+    events = [recorded.event for recorded in await two.ledger.read(name, 0, 1_000)]
+    assert not any(isinstance(event, CheckpointCopied) for event in events)
+    lost = [event for event in events if isinstance(event, CheckpointLost)]
+    assert [(event.ref, event.region) for event in lost] == [(ref, "alpha")]
+    assert any(w.reason is Reason.COPY_NOT_VERIFIED for w in two.run(name).warnings)
+
+
 async def test_what_retention_lets_go_is_removed_from_every_region(two: Handheld) -> None:
     name = await started(two, keep_last=1)
     saved(two, name, 10)

@@ -1,5 +1,7 @@
 """Which content is wanted where, and which checkpoints need not be kept."""
 
+from dataclasses import replace
+
 from broker.history.commands import MarkCheckpoint, RecordCopy, RecordPruned
 from broker.history.lineage import resumable
 from broker.loops.carrying import holders, newest_first, to_prune, wanted, what_it_holds
@@ -125,6 +127,15 @@ def test_no_copy_leaves_the_residency_of_the_run() -> None:
     terms = make_terms(residency=("alpha", "beta"))
     story = Story(intent=make_intent(terms=terms)).accepted().training().saved(100)
     wish = wanted(picture(story, "alpha", "beta", "gamma"), story.run, NOW)
+    assert wish is not None
+    assert wish.regions == ("beta",)
+
+
+def test_nor_does_it_for_a_leg_that_waited_there_before_the_terms_were_changed() -> None:
+    story = Story().accepted().training().saved(100).preempted().placed("gamma")
+    terms = make_terms(residency=("alpha", "beta"))
+    run = replace(story.run, intent=replace(story.run.intent, terms=terms))
+    wish = wanted(picture(story, "alpha", "beta", "gamma"), run, NOW)
     assert wish is not None
     assert wish.regions == ("beta",)
 
