@@ -205,6 +205,16 @@ class Rig:
         await self.stage.dead.wait()
         await self.stage.alive.wait()
 
+    async def be_away(self, seconds: float) -> None:
+        """Kill brokerd, and let the next life begin so much later."""
+        assert self.stage.life is not None
+        self.stage.is_held = True
+        self.stage.life.die()
+        await self.stage.dead.wait()
+        await asyncio.sleep(seconds)
+        self.stage.is_held = False
+        await self.stage.alive.wait()
+
     async def back_up(self) -> None:
         """Take a backup of the log."""
         self._backup_s = self.stage.loop.time()
