@@ -78,16 +78,6 @@ async def test_a_refused_command_leaves_no_trace(open_log: OpenLog) -> None:
         assert [one.position for one in later] == [2], "a refusal took a position"
 
 
-async def test_how_long_each_change_took_is_told_once(open_log: OpenLog) -> None:
-    async with open_log() as ledger:
-        name = await ledger.submit(submit_of("digits"), BROKER)
-        await ledger.handle(name, AcceptRun(), BROKER)
-        taken = ledger.take_latencies()
-        assert len(taken) == 2
-        assert min(taken) > 0.0
-        assert ledger.take_latencies() == ()
-
-
 async def test_a_command_for_another_kind_of_stream_is_a_bug_and_spoils_nothing(
     open_log: OpenLog,
 ) -> None:
