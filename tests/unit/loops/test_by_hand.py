@@ -6,16 +6,17 @@ from pathlib import Path
 
 import pytest
 
-from broker.history.commands import RecordRunning, RecordStart, WithdrawPlacement
+from broker.history.commands import RecordRunning, RecordStart, SetPolicy, WithdrawPlacement
 from broker.history.events import CheckpointCopied, CheckpointLost, Granted
 from broker.loops.content import path_of
 from broker.loops.reaper import LEFTOVER_S
 from broker.model.intent import CheckpointSpec
+from broker.model.policy import RegionPolicy
 from broker.model.reasons import Reason
 from broker.model.states import PlacementEnd
 from regions.cluster import Cause, Grant, Outcome, Queue, Stage, Withdraw
 from replicator.checkpoint.paths import CheckpointPath
-from tests.builders import make_workload
+from tests.builders import BROKER, make_workload
 from tests.fakes.checkpoints import marker_of, save
 from tests.unit.loops.handheld import Handheld, handheld
 from tests.unit.loops.seeing import epoch_seen, placement_seen, report
@@ -146,6 +147,23 @@ async def test_checkpoints_are_written_down_and_copied_ahead(two: Handheld) -> N
     run = two.run(name)
     assert sorted(c.ref.step for c in run.checkpoints) == [10, 20]
     newest = max(run.checkpoints, key=lambda c: c.ref.step)
+    assert newest.regions == {"alpha", "beta"}
+
+
+async def test_copies_keep_the_budget_of_the_region_that_they_leave(two: Handheld) -> None:
+    policy = RegionPolicy(egress_budget_bytes_per_hour=400)
+    ruled = SetPolicy(policy=policy, expected_generation=1)
+    await two.ledger.handle("regions/alpha", ruled, BROKER)
+    name = await started(two)
+    for steps in ((10,), (10, 20), (10, 20, 30)):
+        saved(two, name, *steps)
+        await two.settle(seconds=60.0)
+    checkpoints = two.run(name).checkpoints
+    assert sum(c.size_bytes for c in checkpoints) > 400
+    copied = [c for c in checkpoints if "beta" in c.regions]
+    assert 0 < sum(c.size_bytes for c in copied) <= 400
+    await two.settle(seconds=3600.0)
+    newest = max(two.run(name).checkpoints, key=lambda c: c.ref.step)
     assert newest.regions == {"alpha", "beta"}
 
 
