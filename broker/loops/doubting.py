@@ -10,7 +10,7 @@ from broker.history.commands import RecordLostCopy, WarnRun
 from broker.loops.content import path_of
 from broker.loops.desk import Clock, Desk
 from broker.loops.sight import Sight
-from broker.loops.vouching import Voucher
+from broker.loops.vouching import LASTS_S, Voucher
 from broker.model.checkpoint import CheckpointRef
 from broker.model.reasons import Reason
 from broker.model.run import Run
@@ -50,7 +50,9 @@ class Doubter:
                 continue
             if self.sight.store_looked_s(region) is None:
                 continue
-            is_sound = await self.voucher.is_sound(run, ref, region, self.clock.now())
+            is_sound = await self.voucher.is_sound(
+                run, ref, region, self.clock.now(), within_s=LASTS_S
+            )
             if is_sound is None:
                 continue
             del self._doubts[name, ref, region]

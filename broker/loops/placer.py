@@ -23,7 +23,7 @@ from broker.loops.epochs import EpochBook
 from broker.loops.outposts import Outposts
 from broker.loops.roster import Roster
 from broker.loops.sight import Sight, not_configured
-from broker.loops.vouching import Voucher
+from broker.loops.vouching import GRANT_LASTS_S, LASTS_S, Voucher
 from broker.model.moment import Moment
 from broker.model.run import Run
 from broker.placement.line import Agenda
@@ -214,7 +214,10 @@ class Placer:
             if isinstance(command, MarkPrepared | GrantPlacement):
                 region = run.placements[command.placement].site.region
                 ref = pick(run, region)
-                is_sound = ref is None or await self._voucher.is_sound(run, ref, region, now)
+                within_s = GRANT_LASTS_S if isinstance(command, GrantPlacement) else LASTS_S
+                is_sound = ref is None or await self._voucher.is_sound(
+                    run, ref, region, now, within_s=within_s
+                )
                 if ref is not None and is_sound is False:
                     passed += lost_copy(ref, region)
                 if not is_sound:

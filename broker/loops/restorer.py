@@ -8,13 +8,14 @@ waived by name, nothing is granted. What no run of the log owns is left. Read ``
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Protocol, TypeVar
 
 from broker.history.commands import (
     ClaimStore,
     DoubtStore,
+    RecordCopy,
     RecordLostCopy,
     RecordSurvey,
     WarnRun,
@@ -149,7 +150,7 @@ class Restorer:
             # Where a person put another store in the place of a lost one, its copies are lost too.
             for run in tuple(self._desk.log.live_runs().values()):
                 if any(region in checkpoint.regions for checkpoint in run.checkpoints):
-                    await self._doubt_copies(run.name, region)
+                    await self._look_for_copies(run.name, (region,))
 
     async def _doubt(self, region: str, doubt: StoreDoubt) -> None:
         """Say in the log, and to every run that has something there, that the store is not ours."""
@@ -272,7 +273,7 @@ class Restorer:
         places = {one.placement: self._place(run, one) for one in (*found.over, *found.open)}
         told = taken_over(run, found, grants, places, self._clock.now())
         is_told = await self._desk.tell(run.name, *told)
-        await self._doubt_copies(run.name)
+        await self._look_for_copies(run.name, looks)
         return is_told
 
     def _place(self, run: Run, found: restore.FoundEpoch) -> Place:
@@ -293,22 +294,28 @@ class Restorer:
                 return Place(site=site, nodes=_nodes(run, found.placement, sight))
         raise ValueError(f"{found.region} has no cluster")
 
-    async def _doubt_copies(self, name: str, *regions: str) -> None:
-        """Forget the copies that the stores do not hold; regions left out are all."""
+    async def _look_for_copies(self, name: str, regions: Iterable[str]) -> None:
+        """Write down which of a run's checkpoints these regions' stores hold, and which not.
+
+        The log may be older than a copy: what it does not know of is found before anything is said
+        to be lost.
+        """
         run = self._desk.log.run(name)
-        stores = frozenset(regions or self._content.stores) & self._content.stores.keys()
+        stores = sorted(frozenset(regions) & self._content.stores.keys())
         for checkpoint in () if run is None else run.checkpoints:
-            for region in sorted(checkpoint.regions & stores):
-                path = path_of(run.uid if run is not None else "", checkpoint.ref)
+            ref, lost = checkpoint.ref, list[RecordLostCopy]()
+            for region in stores:
+                path = path_of(run.uid if run is not None else "", ref)
                 try:
-                    is_sound = await self._content.is_sound_now(region, path, checkpoint.ref.digest)
+                    is_sound = await self._content.is_sound_now(region, path, ref.digest)
                 except ContentError:
                     continue
-                if not is_sound:
-                    message = f"step {checkpoint.ref.step} is no longer in {region}"
-                    await self._desk.tell(
-                        name, RecordLostCopy(ref=checkpoint.ref, region=region, message=message)
-                    )
+                if is_sound:
+                    await self._desk.tell(name, RecordCopy(ref=ref, region=region))
+                else:
+                    message = f"step {ref.step} is no longer in {region}"
+                    lost.append(RecordLostCopy(ref=ref, region=region, message=message))
+            await self._desk.tell(name, *lost)
 
 
 def _nodes(run: Run, placement: str, sight: ClusterSight) -> tuple[NodesFrom, ...]:

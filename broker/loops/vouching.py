@@ -14,7 +14,8 @@ from broker.model.moment import Moment
 from broker.model.run import Run
 from replicator.checkpoint.paths import CheckpointPath
 
-LASTS_S = 600.0  # a disk can lose a file at any time; a look costs one listing
+LASTS_S = 600.0  # for what is asked again before anything rests on it
+GRANT_LASTS_S = 5.0  # a grant rests on it: a disk can lose a file at any time, a look is a listing
 UNSOUND_LASTS_S = 60.0  # what was missed for longer without a word of its store is looked for anew
 KEPT = 10_000
 
@@ -30,16 +31,19 @@ class Voucher:
     _sound_s: dict[_Key, float] = field(default_factory=dict)
     _unsound_s: dict[_Key, float] = field(default_factory=dict)
 
-    async def is_sound(self, run: Run, ref: CheckpointRef, region: str, now: Moment) -> bool | None:
+    async def is_sound(
+        self, run: Run, ref: CheckpointRef, region: str, now: Moment, *, within_s: float
+    ) -> bool | None:
         """Return whether a start in the region can read the checkpoint; None: not known yet.
 
+        ``within_s`` is how old a look may be that found it sound, in seconds.
         False takes two looks beside the one that missed it: the store was read and believed by
         whoever watches the region before it, and again by a look that began after it.
         """
         path = path_of(run.uid, ref)
         key = (region, path)
         at_s = self._sound_s.get(key)
-        if at_s is not None and now.since(at_s) < LASTS_S:
+        if at_s is not None and now.since(at_s) < within_s:
             return True
         if region not in self.content.stores:
             return None

@@ -6,7 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from broker.history.commands import CancelRun, MarkCheckpoint, ResumeRun
+from broker.history.commands import (
+    BeginIncarnation,
+    CancelRun,
+    MarkCheckpoint,
+    RecordLostCopy,
+    ResumeRun,
+)
 from broker.history.events import CheckpointLost, Ended, Granted
 from broker.history.refusals import Refused
 from broker.loops.content import path_of
@@ -14,7 +20,7 @@ from broker.loops.reaper import RETIRE_EVERY_S
 from broker.model.checkpoint import Checkpoint
 from broker.model.reasons import FailureClass, Reason
 from broker.model.run import Run
-from broker.model.states import RunState
+from broker.model.states import PlacementState, RunState
 from regions.cluster import Cause, Stage
 from tests.builders import BROKER
 from tests.unit.loops.handheld import Handheld, handheld
@@ -176,3 +182,48 @@ async def test_what_is_to_be_purged_is_written_down_first(two: Handheld, tmp_pat
     await two.agents.reaper.tick()
     assert two.ledger.run(name) is None
     assert not list(two.stores["beta"].list(f"runs/{uid}/").entries)
+
+
+async def test_a_restored_log_learns_of_copies_that_it_had_not_heard_of(two: Handheld) -> None:
+    name = await started(two)
+    saved(two, name, 10)
+    await two.settle(seconds=1.0)
+    run, ref = two.run(name), two.run(name).checkpoints[0].ref
+    # The copy in beta came after the backup, and what alpha held is gone since.
+    await two.tell(name, RecordLostCopy(ref=ref, region="beta", message="not in the backup"))
+    prefix = path_of(run.uid, ref).prefix
+    for entry in two.stores["alpha"].list(prefix).entries:
+        two.stores["alpha"].delete(entry.name)
+    await two.ledger.handle("broker", BeginIncarnation(incarnation=2, is_restored=True), BROKER)
+    for _ in range(3):
+        for observer in two.agents.observers:
+            await observer.tick()
+        await two.agents.restorer.tick()
+    (checkpoint,) = two.run(name).checkpoints
+    assert (checkpoint.regions, checkpoint.lost_in) == (frozenset({"beta"}), frozenset({"alpha"}))
+
+
+async def test_a_copy_that_is_damaged_while_its_leg_waits_is_not_granted(tmp_path: Path) -> None:
+    async with handheld(tmp_path, "alpha", "beta", "gamma", nodes_free=0) as broker:
+        name = await started(broker)
+        saved(broker, name, 10)
+        await broker.settle(seconds=1.0)
+        preempt(broker, name, 10)
+        await a_while(broker)
+        run, leg = broker.run(name), broker.leg(name)
+        assert (leg.site.region, leg.state) == ("beta", PlacementState.QUEUED)
+        assert leg.epoch is None
+        # Its copy was looked at when the leg was queued, and loses a shard while that waits.
+        path = path_of(run.uid, run.checkpoints[0].ref)
+        assert broker.stores["beta"].delete(f"{path.prefix}weights")
+        await broker.settle(seconds=10.0)
+        whole = placement_seen(leg, run, stage=Stage.STANDING, cause=Cause.NONE)
+        broker.clusters["beta"].show(replace(whole, is_whole_at_gate=True))
+        await a_while(broker)
+        events = [recorded.event for recorded in await broker.ledger.read(name, 0, 1_000)]
+        lost = [i for i, event in enumerate(events) if isinstance(event, CheckpointLost)]
+        granted = [i for i, event in enumerate(events) if isinstance(event, Granted)]
+        assert len(lost) == 1
+        # It was copied anew from alpha before anything started from it.
+        assert granted[0] < lost[0] < granted[1]
+        assert await broker.agents.content.is_sound_now("beta", path, run.checkpoints[0].ref.digest)
