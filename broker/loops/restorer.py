@@ -30,6 +30,7 @@ from broker.loops.sight import ClusterSight, Sight
 from broker.loops.translate import machines_of
 from broker.loops.trust import Sound, Superseded, Trust, Unclaimed, life_name
 from broker.model.bill import NodesFrom
+from broker.model.reasons import Reason
 from broker.model.run import Run
 from broker.store.listing import RunPage, RunQuery
 from regions import gatehouse
@@ -90,6 +91,7 @@ class Restorer:
         self._claimed: set[str] = set()
         self._tops: dict[str, int] = {}
         self._joined: set[str] = set()
+        self._unread: dict[str, tuple[str, ...]] = {}
 
     async def tick(self) -> None:
         """Claim the stores, and survey what a restored broker has not seen.
@@ -243,15 +245,30 @@ class Restorer:
             found = restore.adopt(last, top, own_seals(run), seen, frozenset())
             match found:
                 case restore.NotSeen():
-                    _log.warning("%s: not to be read: %s", run.name, ", ".join(found.names))
+                    await self._say_unread(name, found.names)
                     return
                 case restore.Revocations():
                     for region, number in found.targets:
                         await self._revoke(region, run.uid, number)
                 case restore.Adopted():
+                    self._unread.pop(name, None)
                     if await self._take_over(run, found, looks):
                         self._joined.add(name)
                     return
+
+    async def _say_unread(self, name: str, records: tuple[str, ...]) -> None:
+        """Say once which records of a run keep every run from its next start."""
+        if self._unread.get(name) == records:
+            return
+        message = (
+            "nothing starts anywhere since the restore, because a record of this run cannot be"
+            f" read: {', '.join(records)}; mend it, or waive its region"
+        )
+        _log.warning("%s: %s", name, message)
+        if await self._desk.tell(
+            name, WarnRun(reason=Reason.NOT_SEEN_SINCE_RESTORE, message=message)
+        ):
+            self._unread[name] = records
 
     async def _look(self, region: str, run_key: str) -> RunInStore:
         store, now_s = self._controls[region], self._clock.now().elapsed_s

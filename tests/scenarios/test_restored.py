@@ -10,6 +10,7 @@ from broker.model.intent import CapacityType, Limits, Terms
 from broker.model.reasons import Reason
 from broker.model.run import Run
 from broker.model.states import PlacementState, RunState
+from regions.launcher import layout
 from regions.local import faults
 from tests.scenarios.rig import FLAVOR, PROGRAM, Rig, directed
 
@@ -84,3 +85,29 @@ async def test_a_waived_region_is_no_longer_named_as_what_is_waited_for(rig: Rig
     )
     assert "beta" in run.why.message
     assert "alpha" not in run.why.message
+
+
+@directed("alpha", "beta")
+async def test_a_record_that_cannot_be_read_is_named_as_long_as_it_keeps_all_waiting(
+    rig: Rig,
+) -> None:
+    name, elsewhere = await stuck(rig, "alpha"), await stuck(rig, "beta")
+    await rig.back_up()
+    owner = layout.RunKeys(rig.run(name).uid).owner(1)
+    rig.place("alpha").objects.put(owner, b"garbage")
+    await rig.restore()
+
+    def warned() -> list[str]:
+        run = rig.log.run(name)  # None until the log is read
+        warnings = () if run is None else run.warnings
+        return [w.message for w in warnings if w.reason is Reason.NOT_SEEN_SINCE_RESTORE]
+
+    await rig.meanwhile(lambda: bool(warned()), within_s=60.0)
+    assert "nothing starts anywhere" in warned()[0]
+    assert "alpha epoch 1" in warned()[0]
+    await asyncio.sleep(60.0)
+    assert len(warned()) == 1
+    await rig.order("alpha", WaiveRegion())
+    await rig.until(
+        elsewhere, lambda run: run.why.reason is not Reason.NOT_SEEN_SINCE_RESTORE, within_s=30.0
+    )
