@@ -21,6 +21,7 @@ from broker.placement.view import View
 ENOUGH_CHANCE = 0.5  # a second leg is bought when the first is more likely to miss the wait
 SUCCESSOR_TRIES = 3.0  # times the start-up of nodes: a successor is there when its time comes
 SUCCESSOR_LEAD_MIN_S = 120.0
+_OUT_OF_STOCK = frozenset({Reason.STOCKOUT, Reason.PARTIAL_ARRIVAL})
 
 
 def waiting_legs(run: Run) -> list[Placement]:
@@ -126,7 +127,11 @@ def _is_doubtful(run: Run, legs: list[Placement]) -> bool:
     if all(leg.stuck is not None for leg in legs):
         return True
     if run.climbed:
-        return all(leg.site.capacity_type is not last_rung(run) for leg in legs)
+        # What is left of the wait is not spent in front of a place that has nothing.
+        return all(
+            leg.site.capacity_type is not last_rung(run) or leg.why.reason in _OUT_OF_STOCK
+            for leg in legs
+        )
     has_bound = run.terms.max_wait_s is not None or run.terms.max_requeue_wait_s is not None
     misses = prod(1.0 - leg.site.forecast_chance for leg in legs if leg.stuck is None)
     return has_bound and misses > ENOUGH_CHANCE

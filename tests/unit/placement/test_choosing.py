@@ -189,6 +189,16 @@ def test_a_whole_gang_is_not_hedged_whatever_was_foreseen_for_it() -> None:
     assert wanted(hedge_view(), nobody_came, NOW) is Purpose.HEDGE
 
 
+def test_what_is_left_of_a_wait_is_not_spent_before_a_place_that_is_out_of_stock() -> None:
+    terms = Terms(capacity_types=(CapacityType.SPOT,), max_wait_s=20.0)
+    run = replace(waiting_run(terms=terms), climbed=True)
+    for reason in (Reason.STOCKOUT, Reason.PARTIAL_ARRIVAL):
+        empty = leg_at(ALPHA, chance=0.9, state=PlacementState.PROVISIONING, reason=reason)
+        assert wanted(hedge_view(), with_legs(run, empty), NOW) is Purpose.HEDGE
+    coming = leg_at(ALPHA, chance=0.9, state=PlacementState.PROVISIONING)
+    assert wanted(hedge_view(), with_legs(run, coming), NOW) is None
+
+
 def test_a_requeued_run_goes_on_as_requeue() -> None:
     run = replace(waiting_run(), has_started=True)
     assert wanted(hedge_view(), run, NOW) is Purpose.REQUEUE
