@@ -4,6 +4,7 @@ The rule: all of it can be lost: it only decides how long something is waited fo
 that starts anew waits anew. Read ``EpochBook.facts`` first.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from broker.history.commands import RecordCheckpoint
@@ -19,7 +20,7 @@ from broker.model.run import CloseRule, Epoch, Run
 from broker.placement.view import View
 from broker.policy.facts import EpochFacts
 from broker.policy.regions import may_go_on_without
-from regions.cluster import PlacementSeen, Stage
+from regions.cluster import EpochSeen, PlacementSeen, Stage
 from regions.launcher import rules
 
 SCAN_WITHIN_S = 600.0  # a close waits so long for its checkpoints to be described, then goes on
@@ -38,6 +39,7 @@ class _Notes:
     notice_until_s: float | None = None
     closed_since_s: float | None = None
     finding: Finding | None = None
+    beats: dict[str, tuple[int, float]] = field(default_factory=dict)  # by nonce: count, since when
 
 
 @dataclass(slots=True)
@@ -98,6 +100,7 @@ class EpochBook:
             else machines_of(run.placements[epoch.placement], placement, sight.seen_s)
         )
         explained = explain(seen, placement)
+        over = {end.rank for end in ends}
         return EpochFacts(
             epoch=epoch.id,
             ends=ends,
@@ -111,6 +114,7 @@ class EpochBook:
             unread_until_s=unread_until_s,
             notice_until_s=self._notice(notes, placement, explained.cause, now),
             nodes=nodes,
+            heard=tuple((r, at_s) for r, at_s in _heard(notes, seen, sight, now) if r not in over),
         )
 
     def forget(self, name: str) -> None:
@@ -193,6 +197,21 @@ class EpochBook:
             # What the log knows of it by now counts; the rest is not to be had.
             notes.finding = Finding(found=())
         return notes.finding is not None
+
+
+def _heard(
+    notes: _Notes, seen: EpochSeen | None, sight: ClusterSight, now: Moment
+) -> Iterator[tuple[int, float]]:
+    """Yield when each rank's count was first seen as it is now; none behind a silence."""
+    if seen is None or sight.is_silent:
+        # Who could not be read is waited for anew.
+        notes.beats.clear()
+        return
+    for report in seen.reports:
+        count, at_s = notes.beats.get(report.nonce, (None, now.elapsed_s))
+        at_s = at_s if count == report.beat else now.elapsed_s
+        notes.beats[report.nonce] = report.beat, at_s
+        yield report.rank, at_s
 
 
 def _records(epoch: Epoch, finding: Finding | None) -> tuple[RecordCheckpoint, ...]:

@@ -26,7 +26,9 @@ class EpochFacts:
     None when it waits for none. ``cause`` is what its cluster says happened to the gang or its
     machines, or COMMAND_FAILED when the first end that it saw was the command's own failure; None
     for nothing. ``notice_until_s`` is when a machine of it is announced to be taken. ``nodes`` is
-    since when the gang has how many machines, empty where its cluster does not tell.
+    since when the gang has how many machines, empty where its cluster does not tell. ``heard`` is
+    when each rank that has not ended was last seen to report, by rank; empty while its store cannot
+    be read.
     """
 
     epoch: EpochId
@@ -41,3 +43,4 @@ class EpochFacts:
     message: str = ""
     notice_until_s: float | None = None
     nodes: tuple[NodesFrom, ...] = ()
+    heard: tuple[tuple[int, float], ...] = ()

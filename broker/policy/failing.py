@@ -2,7 +2,8 @@
 
 The rule: silence of a cluster or a store is no evidence against a gang; it trains on, and nothing
 here speaks of it. What is judged is what was seen: a rank that ended while others go on, a start
-that not every rank reported (B6), a drain whose time is over, training without a step or a save.
+that not every rank reported (B6), a drain whose time is over, training without a step, a save or a
+word.
 """
 
 from broker.history.commands import RequestDrain, RunCommand, StopEpoch, WarnRun
@@ -47,7 +48,13 @@ def judge_gang(
             return told
     if not is_heard(view, epoch):
         return ()
-    return _unreported(view, epoch, now) or _hanging(run, epoch, now) or _unsaved(run, epoch, now)
+    heard = () if facts is None or facts.epoch != epoch.id else facts.heard
+    return (
+        _unreported(view, epoch, now)
+        or _hanging(run, epoch, now)
+        or _unsaved(run, epoch, now)
+        or _unheard(view, run, epoch, heard, now)
+    )
 
 
 def is_heard(view: View, epoch: Epoch) -> bool:
@@ -122,6 +129,30 @@ def _hanging(run: Run, epoch: Epoch, now: Moment) -> tuple[RunCommand, ...]:
     return (StopEpoch(reason=Reason.NO_PROGRESS, message=message),)
 
 
+def _unheard(
+    view: View, run: Run, epoch: Epoch, heard: tuple[tuple[int, float], ...], now: Moment
+) -> tuple[RunCommand, ...]:
+    """A rank is silent whose store is not: nobody but a person can say whether it hangs.
+
+    Said once for each silence. A launcher that cannot reach its store trains on, so nothing else
+    is done (L5).
+    """
+    if epoch.running_s is None:
+        return ()
+    bound_s = view.region(epoch.region).policy.patience.start_report_s
+    quiet = {rank: at_s for rank, at_s in heard if now.since(at_s) >= bound_s}
+    if not quiet or _was_said(run, Reason.RANK_UNHEARD, min(quiet.values())):
+        return ()
+    who = f"rank {min(quiet)}" if len(quiet) == 1 else f"{len(quiet)} ranks, {min(quiet)} first,"
+    have = "has" if len(quiet) == 1 else "have"
+    message = f"{who} {have} not reported for {duration(now.since(min(quiet.values())))}"
+    return (WarnRun(reason=Reason.RANK_UNHEARD, message=message),)
+
+
+def _was_said(run: Run, reason: Reason, since_s: float) -> bool:
+    return any(said.reason is reason and said.since_s > since_s for said in run.warnings)
+
+
 def _unsaved(run: Run, epoch: Epoch, now: Moment) -> tuple[RunCommand, ...]:
     """Training goes on, and what it would be resumed from grows old: said once for each."""
     interval_s = run.intent.workload.checkpoint.interval_s
@@ -132,10 +163,9 @@ def _unsaved(run: Run, epoch: Epoch, now: Moment) -> tuple[RunCommand, ...]:
     if own:
         age_s = min(age_s, now.wall_s - max(own))
     since_s = now.elapsed_s - age_s
-    was_said = any(
-        said.reason is Reason.CHECKPOINT_OVERDUE and said.since_s > since_s for said in run.warnings
-    )
-    if age_s < OVERDUE_INTERVALS * interval_s or was_said:
+    if age_s < OVERDUE_INTERVALS * interval_s:
+        return ()
+    if _was_said(run, Reason.CHECKPOINT_OVERDUE, since_s):
         return ()
     message = (
         f"no complete checkpoint was seen for {duration(age_s)},"

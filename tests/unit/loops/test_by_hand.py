@@ -93,6 +93,33 @@ async def test_a_submitted_run_is_queued_where_it_is_cheapest_and_granted(two: H
     assert two.clusters["beta"].heard == []
 
 
+async def test_a_rank_whose_count_stands_still_is_said_and_one_behind_a_silence_is_not(
+    one: Handheld,
+) -> None:
+    name, alpha = await started(one), one.clusters["alpha"]
+    seen = epoch_seen(one.run(name))
+
+    async def hears(first: int, second: int, seconds: float) -> list[str]:
+        """Let time pass with these counts of the two ranks shown in between."""
+        reports = (
+            report(0, nonce=NONCES[0], beat=first),
+            report(1, nonce=NONCES[1], beat=second),
+        )
+        alpha.shown = replace(alpha.shown, epochs={seen.key: replace(seen, reports=reports)})
+        await one.settle(seconds)
+        said = one.run(name).warnings
+        return [warning.message for warning in said if warning.reason is Reason.RANK_UNHEARD]
+
+    for count in range(2, 7):
+        assert await hears(count, count, 60.0) == []
+    alpha.is_silent = True
+    assert await hears(6, 6, 600.0) == []
+    alpha.is_silent = False
+    assert await hears(6, 6, 31.0) == []
+    assert await hears(7, 6, 60.0) == []
+    assert await hears(8, 6, 60.0) == ["rank 1 has not reported for 2 min"]
+
+
 async def test_an_order_is_sent_again_only_when_its_effect_does_not_show(one: Handheld) -> None:
     await one.submit()
     await one.settle()

@@ -130,6 +130,30 @@ def test_what_is_saved_behind_a_silence_is_not_missed() -> None:
     assert Reason.CHECKPOINT_OVERDUE not in reasons
 
 
+def test_a_rank_that_is_not_heard_is_said_once_for_each_silence_and_nothing_is_stopped() -> None:
+    scene = training()
+    began_s = scene.story.now.elapsed_s
+    scene.says(heard=((0, began_s + 60.0), (1, began_s)))
+    assert scene.told_after(119.0) == ()
+    scene.story.wait(1.0)
+    said = WarnRun(reason=Reason.RANK_UNHEARD, message="rank 1 has not reported for 2 min")
+    assert scene.obeys() == (said,)
+    assert scene.told_after(30.0) == ()
+    again_s = scene.story.now.elapsed_s
+    scene.says(heard=((0, again_s), (1, again_s)))
+    (said_again,) = scene.told_after(120.0)
+    assert isinstance(said_again, WarnRun)
+    assert said_again.message == "2 ranks, 0 first, have not reported for 2 min"
+
+
+def test_a_rank_behind_a_silence_is_not_called_silent() -> None:
+    scene = training()
+    scene.says(heard=((0, scene.story.now.elapsed_s),))
+    scene.falls_silent(scene.story.epoch.region)
+    reasons = [one.reason for one in scene.told_after(600.0) if isinstance(one, WarnRun)]
+    assert Reason.RANK_UNHEARD not in reasons
+
+
 def test_training_without_a_step_is_stopped_after_the_users_timeout() -> None:
     scene = training(progress=ProgressSpec(timeout_s=300.0))
     scene.story.wait(200.0)
