@@ -140,15 +140,20 @@ class Carrier:
             self._seal_whole()
         except OSError as error:
             return self._back_off(error)
+        self._note_success()
+        with self._changed:
+            if not self._unsealed:
+                return None
+            self._seal_s, pause_s = min(self._seal_s * 1.5, SEAL_MOST_S), self._seal_s
+            return pause_s
+
+    def _note_success(self) -> None:
+        """Say that the store is back, before whoever waits for it hears that nothing waits."""
         if self._is_in_trouble:
             log.warning("the store can be written again")
         with self._changed:
             self._is_in_trouble = False
             self._retry_s = RETRY_FIRST_S
-            if not self._unsealed:
-                return None
-            self._seal_s, pause_s = min(self._seal_s * 1.5, SEAL_MOST_S), self._seal_s
-            return pause_s
 
     def _require_store(self) -> None:
         """Raise OSError unless the directory of the checkpoints is there, or can be made."""
@@ -179,6 +184,7 @@ class Carrier:
                 rank=self._grant.rank,
                 maker=self._maker(item),
             )
+            self._note_success()
             is_sealer = self._grant.rank == 0
             with self._changed:
                 self._staged.remove(item)
