@@ -40,31 +40,30 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--out", type=Path, default=OUT)
     options = parser.parse_args(arguments)
     size = TINY if options.tiny else FULL
-    figures = asyncio.run(_measured(options.names or [*BENCHES, *AT_HOME], size))
+    figures: list[Figure] = []
+    asyncio.run(_measure(options.names or [*BENCHES, *AT_HOME], size, figures, options.out))
     show(figures)
-    write(figures, options.out)
     return 0
 
 
-async def _measured(names: Sequence[str], size: Size) -> list[Figure]:
-    figures: list[Figure] = []
+async def _measure(names: Sequence[str], size: Size, figures: list[Figure], out: Path) -> None:
+    """Measure what is named; each figure is written down at once, whatever comes of the rest."""
+
+    async def take(name: str, measuring: Measuring) -> None:
+        began_s = time.monotonic()
+        figures.extend(await measuring)
+        sys.stderr.write(f"{name}: measured in {time.monotonic() - began_s:.0f} s\n")
+        write(figures, out)
+
     for name in names:
         if name in BENCHES:
-            figures += await _told(name, BENCHES[name](size))
+            await take(name, BENCHES[name](size))
     at_home = [name for name in names if name in AT_HOME]
     if at_home:
         with Household() as brokerd:
             await brokerd.until_ready()
             for name in at_home:
-                figures += await _told(name, AT_HOME[name](size, brokerd))
-    return figures
-
-
-async def _told(name: str, measuring: Measuring) -> list[Figure]:
-    began_s = time.monotonic()
-    figures = await measuring
-    sys.stderr.write(f"{name}: measured in {time.monotonic() - began_s:.0f} s\n")
-    return figures
+                await take(name, AT_HOME[name](size, brokerd))
 
 
 if __name__ == "__main__":
