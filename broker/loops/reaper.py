@@ -232,6 +232,9 @@ class Reaper:
         if self._retired_s is not None and now.since(self._retired_s) < RETIRE_EVERY_S:
             return
         before_s = now.elapsed_s - self._retention_s
+        if before_s < self._restored_s():
+            self._retired_s = now.elapsed_s
+            return
         names = await self._archive.old_runs(before_s, self._passed) if before_s > 0 else ()
         runs = [run for name in names if (run := self._desk.log.run(name)) is not None]
         old = [run for run in runs if not (_is_kept(run) or held(run, self._desk.log.run, now))]
@@ -245,6 +248,15 @@ class Reaper:
             self._passed += len(names)
         elif len(retired) == 0 and not self._content.looks.is_busy:
             self._retired_s, self._passed = now.elapsed_s, 0
+
+    def _restored_s(self) -> float:
+        """Return when a backup was restored, 0 for never.
+
+        A run may have been resumed after it, and the log that forgot that harms nothing: it keeps
+        what is over as long as if it had ended at the restore.
+        """
+        broker = self._desk.log.broker()
+        return broker.began.elapsed_s if broker.is_restored and broker.began is not None else 0.0
 
     async def _is_retiring(self, run: Run) -> bool:
         return run.is_retiring or await self._desk.tell(run.name, BeginRetirement())

@@ -91,6 +91,9 @@ class Stage:
             truth = record.runs[run.uid]
             if not run.is_ended:
                 truth.ended_s = None
+            elif truth.ended_s is None:
+                # It was resumed after the backup: what is over by the log is kept anew from now.
+                truth.ended_s, truth.ended = self.loop.time(), run.state.value
             # What a user marked after the backup the log cannot know.
             marked = {(c.ref.epoch.folder, c.ref.step) for c in run.checkpoints if c.is_bad}
             truth.bad = {key: at_s for key, at_s in truth.bad.items() if key in marked}

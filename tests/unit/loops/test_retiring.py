@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from broker.history.commands import CancelRun, SubmitRun
+from broker.history.commands import BeginIncarnation, CancelRun, SubmitRun
 from broker.store import retention
 from tests.builders import BROKER, make_checkpoint, make_intent
 from tests.unit.loops.handheld import Handheld, handheld
@@ -42,3 +42,18 @@ async def test_kept_runs_hold_up_no_younger_one(
         await broker.settle(seconds=91 * DAY_S)
         assert [broker.ledger.run(name) is not None for name in kept] == [True] * 3
         assert [broker.ledger.run(name) for name in old] == [None] * 3
+
+
+async def test_after_a_restore_old_runs_are_kept_as_long_again(tmp_path: Path) -> None:
+    # One of them may have been resumed after the backup, and train on its checkpoints.
+    async with handheld(tmp_path, "alpha") as broker:
+        run = await over(broker, "old", is_pinned=False)
+        await broker.settle(seconds=89 * DAY_S)
+        restored = BeginIncarnation(incarnation=2, is_restored=True, key="the log's own")
+        await broker.ledger.handle("broker", restored, BROKER)
+        await broker.settle(seconds=89 * DAY_S)
+        kept = broker.ledger.run(run)
+        assert kept is not None
+        assert not kept.is_retiring
+        await broker.settle(seconds=2 * DAY_S)
+        assert broker.ledger.run(run) is None
