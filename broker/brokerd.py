@@ -11,8 +11,10 @@ from importlib.util import find_spec
 USAGE = 2
 # What the extra `daemon` brings; a test holds it against pyproject.toml.
 NEEDED = (
+    "aiohttp",
     "grpc_health",
     "grpc_reflection",
+    "kubernetes",
     "msgspec",
     "prometheus_client",
     "sqlite_utils",
