@@ -2,8 +2,7 @@
 
 The rule: unknown is None and unreadable is said; a partial answer is never read as an absence.
 Commands may be repeated, name the very object they mean, and say on failure whether trying again
-can help. ``regions/local`` and ``regions/kueue`` stand behind it, held by one contract suite.
-Read ``Cluster`` first, at the end.
+can help. One contract suite holds ``local`` and ``kueue``. Read ``Cluster`` first, at the end.
 """
 
 from collections.abc import AsyncIterator, Mapping
@@ -149,7 +148,7 @@ class OwnerState(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RankReport:
-    """The last heartbeat of one listed process."""
+    """The last heartbeat of one listed process; ``trouble`` is why it cannot save, or empty."""
 
     rank: int
     nonce: str
@@ -159,6 +158,7 @@ class RankReport:
     loss: float | None
     is_drain_acked: bool
     drain_step: int | None
+    trouble: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -265,7 +265,11 @@ class Queue:
     """Put a placement's gang into a queue, gated. Repeated: nothing happens.
 
     ``command`` runs behind the launcher. ``bundle_digest`` must stand in the region's store.
-    ``priority`` preempts nobody until the grant. Durations in seconds.
+    ``priority`` preempts nobody until the grant. Durations in seconds. ``capacity_type`` is the
+    flavor's, empty when it is not known. ``max_run_s``: how long capacity that is booked for a time
+    should stay; None: as long as the cluster gives it. Without ``internet`` a cluster that can
+    holds the gang to itself and its store; with ``service_account_token`` the gang can speak for
+    its service account.
     """
 
     placement: str
@@ -285,6 +289,10 @@ class Queue:
     gate_timeout_s: float
     stop_grace_s: float
     labels: Mapping[str, str] = field(default_factory=dict)
+    capacity_type: str = ""  # RESERVED, ON_DEMAND, SPOT, FLEX
+    max_run_s: float | None = None
+    internet: bool = False
+    service_account_token: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

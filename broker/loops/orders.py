@@ -73,6 +73,7 @@ def queue(run: Run, placement: Placement, policy: RegionPolicy, mark: str) -> Qu
             "capacity_type": site.capacity_type.value,
             MARK: mark,
         },
+        capacity_type=site.capacity_type.value,
     )
 
 
