@@ -10,8 +10,8 @@ from __future__ import annotations
 import io
 import itertools
 from collections import defaultdict
-from collections.abc import Callable, Generator, Iterable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Generator, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import BinaryIO, Protocol
 
@@ -59,7 +59,10 @@ class Stored:
 
 
 class Objects:
-    """What a store holds. ``on_delete`` hears the name of what is about to go."""
+    """What a store holds. ``on_delete`` hears the name of what is about to go.
+
+    ``refuses`` is what a write gets on a disk that takes none: full, or read-only.
+    """
 
     def __init__(self, now_s: Callable[[], float]) -> None:
         self._now_s = now_s
@@ -67,6 +70,7 @@ class Objects:
         self._folders: dict[str, set[str]] = defaultdict(set)
         self._writes = itertools.count(1)
         self.on_delete: Callable[[str], None] = lambda name: None
+        self.refuses: type[errors.StoreError] | None = None
 
     def get(self, key: str) -> Stored | None:
         return self._stored.get(key)
@@ -75,25 +79,14 @@ class Objects:
         is_there = key in self._stored
         found = self._stored[key] = Stored(data, next(self._writes), self._now_s())
         if not is_there:
-            parts = key.split("/")
-            for depth in range(len(parts)):
-                folder = "".join(f"{part}/" for part in parts[:depth])
-                self._folders[folder].add(parts[depth] + ("/" if depth < len(parts) - 1 else ""))
+            self._name(key)
         return found
 
     def delete(self, key: str) -> bool:
         if key not in self._stored:
             return False
         self.on_delete(key)
-        del self._stored[key]
-        parts = key.split("/")
-        for depth in reversed(range(len(parts))):
-            folder = "".join(f"{part}/" for part in parts[:depth])
-            name = parts[depth] + ("/" if depth < len(parts) - 1 else "")
-            if name.endswith("/") and self._folders.get(folder + name):
-                break
-            self._folders.pop(folder + name, None)
-            self._folders[folder].discard(name)
+        self._forget(key)
         return True
 
     def names(self, prefix: str) -> tuple[str, ...]:
@@ -110,6 +103,45 @@ class Objects:
                 found.append(prefix + name)
         return found
 
+    # ---- What befalls a disk --------------------------------------------------------------------
+
+    def rot(self, key: str, data: bytes) -> None:
+        """Hold other bytes under a key; nothing else that a store tells of it has moved."""
+        self._stored[key] = replace(self._stored[key], data=data)
+
+    def lose(self, key: str) -> None:
+        """Be without an object that nobody removed."""
+        if key in self._stored:
+            self._forget(key)
+
+    def holding(self) -> Mapping[str, Stored]:
+        """Return all that is there, as it is now."""
+        return dict(self._stored)
+
+    def hold(self, stored: Mapping[str, Stored]) -> None:
+        """Be another disk, which holds just this."""
+        self._stored = dict(stored)
+        self._folders = defaultdict(set)
+        for key in stored:
+            self._name(key)
+
+    def _name(self, key: str) -> None:
+        parts = key.split("/")
+        for depth in range(len(parts)):
+            folder = "".join(f"{part}/" for part in parts[:depth])
+            self._folders[folder].add(parts[depth] + ("/" if depth < len(parts) - 1 else ""))
+
+    def _forget(self, key: str) -> None:
+        del self._stored[key]
+        parts = key.split("/")
+        for depth in reversed(range(len(parts))):
+            folder = "".join(f"{part}/" for part in parts[:depth])
+            name = parts[depth] + ("/" if depth < len(parts) - 1 else "")
+            if name.endswith("/") and self._folders.get(folder + name):
+                break
+            self._folders.pop(folder + name, None)
+            self._folders[folder].discard(name)
+
 
 @dataclass(frozen=True, slots=True)
 class ControlStore:
@@ -125,6 +157,7 @@ class ControlStore:
 
     def create_if_absent(self, key: str, data: bytes) -> bool:
         self._reach(key)
+        self._take(key)
         is_new = self.objects.get(key) is None
         if is_new:
             self.objects.put(key, data)
@@ -133,6 +166,7 @@ class ControlStore:
 
     def put(self, key: str, data: bytes) -> None:
         self._reach(key)
+        self._take(key)
         self.objects.put(key, data)
         self._answer(key)
 
@@ -144,6 +178,8 @@ class ControlStore:
 
     def delete(self, key: str) -> None:
         self._reach(key)
+        if self.objects.refuses is errors.StoreForbidden:
+            self._take(key)
         self.objects.delete(key)
         self._answer(key)
 
@@ -152,6 +188,10 @@ class ControlStore:
             _checked_key(key)
         if not self.line.reach(key):
             raise StoreUnreachable(f"{key}: cut off")
+
+    def _take(self, key: str) -> None:
+        if self.objects.refuses is not None:
+            raise StoreUnreachable(f"{key}: {self.objects.refuses.reason}")
 
     def _answer(self, key: str) -> None:
         if not self.line.answers(key):
@@ -190,6 +230,7 @@ class RegionContent:
         self._reach(checked(name))
         data = b"".join(chunks)
         self._reach(name)
+        self._take(name)
         is_new = self.objects.get(name) is None
         if is_new:
             self.objects.put(name, data)
@@ -200,12 +241,15 @@ class RegionContent:
         self._reach(checked(name))
         data = b"".join(chunks)
         self._reach(name)
+        self._take(name)
         self.objects.put(name, data)
         self._answer(name)
         return self._entry(name)
 
     def delete(self, name: str) -> bool:
         self._reach(checked(name))
+        if self.objects.refuses is errors.StoreForbidden:
+            self._take(name)
         was_there = self.objects.delete(name)
         self._answer(name)
         return was_there
@@ -226,6 +270,10 @@ class RegionContent:
     def _reach(self, name: str) -> None:
         if not self.line.reach(name):
             raise errors.StoreUnreachable(name, "cut off")
+
+    def _take(self, name: str) -> None:
+        if self.objects.refuses is not None:
+            raise self.objects.refuses(name, "it takes no writes")
 
     def _answer(self, name: str) -> None:
         if not self.line.answers(name):
