@@ -13,7 +13,8 @@ import click
 
 from broker.cli.arguments import FILE, REGION, one_of, source_of
 from broker.sdk.errors import IntentError
-from broker.sdk.intent import IntentFile, parse_intent, read_file
+from broker.sdk.gathering import Gathering
+from broker.sdk.intent import IntentFile, read_file, read_intent
 from broker.sdk.reading import fill
 from broker.sdk.yamltext import Tree
 from broker.v1 import intent_pb2
@@ -133,37 +134,48 @@ def key_of(flag: Flag) -> str:
 def intent_of(said: dict[str, Any]) -> IntentFile:
     """Return the intent of a command line. Raises IntentError, which names the field."""
     variables = {**os.environ, **pairs(said["var"], "--var")}
-    file = said["file"]
+    file, wrong = said["file"], Gathering()
     if file is None:
         found = IntentFile(message=intent_pb2.Intent(), run_id="", team="")
     else:
-        found = parse_intent(read_file(file), source_of(file), variables)
-    _put_workload(found.message.workload, said)
+        found = read_intent(read_file(file), source_of(file), variables, wrong)
+    _put_workload(found.message.workload, said, wrong)
     for key, value in pairs(said["label"], "--label").items():
         found.message.labels[key] = value
-    put_terms(found.message.terms, said)
-    _check_whole(found.message)
+    with wrong.going_on():
+        put_terms(found.message.terms, said)
+    _check_whole(found.message, wrong)
+    wrong.check()
     return found
 
 
-def _check_whole(intent: intent_pb2.Intent) -> None:
+def _check_whole(intent: intent_pb2.Intent, wrong: Gathering) -> None:
     """Say what is missing before anything is packed; the broker judges the rest."""
-    if not intent.workload.command:
-        raise IntentError(
-            "workload.command", "is missing: name an intent file, or the command after --"
-        )
-    if not intent.workload.hardware:
-        raise IntentError("workload.hardware", "is missing; such as --hardware 8xH100")
-    if not intent.terms.capacity_types:
-        raise IntentError("terms.capacity_types", "is missing; such as --capacity spot")
+    for field, is_there, message in (
+        (
+            "workload.command",
+            intent.workload.command,
+            "is missing: name an intent file, or the command after --",
+        ),
+        ("workload.hardware", intent.workload.hardware, "is missing; such as --hardware 8xH100"),
+        (
+            "terms.capacity_types",
+            intent.terms.capacity_types,
+            "is missing; such as --capacity spot",
+        ),
+    ):
+        if not is_there and not wrong.is_about(field):
+            with wrong.going_on():
+                raise IntentError(field, message)
 
 
-def _put_workload(workload: intent_pb2.Workload, said: dict[str, Any]) -> None:
+def _put_workload(workload: intent_pb2.Workload, said: dict[str, Any], wrong: Gathering) -> None:
     if said["command"]:
         workload.command[:] = said["command"]
     if said["hardware"]:
         del workload.hardware[:]
-        fill(workload, {"hardware": list(said["hardware"])}, "workload")
+        with wrong.going_on():
+            fill(workload, {"hardware": list(said["hardware"])}, "workload")
     if said["image"]:
         workload.image = said["image"]
     for name, value in pairs(said["env"], "--env").items():
@@ -175,13 +187,15 @@ def put_terms(terms: intent_pb2.Terms, said: dict[str, Any]) -> bool:
 
     ``none`` clears what may be unset.
     """
-    has_said = False
+    has_said, wrong = False, Gathering()
     for flag in TERMS:
         value = said.get(key_of(flag))
         if value is None or value == ():
             continue
         has_said = True
-        _put(terms, flag, list(value) if flag.is_many else value)
+        with wrong.going_on():
+            _put(terms, flag, list(value) if flag.is_many else value)
+    wrong.check()
     return has_said
 
 

@@ -22,7 +22,7 @@ one, UNREACHABLE or DEADLINE_EXCEEDED. Read ``error_of`` first.
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import cast
+from typing import Self, cast
 
 import grpc
 
@@ -97,9 +97,18 @@ class IntentError(Invalid):
     """An intent, in a file or in flags, cannot be read. Found before anything was sent."""
 
     def __init__(self, field: str, message: str) -> None:
-        violation = Violation(field=field, message=message)
-        sentence = f"{field}: {message}" if field else message
-        super().__init__(sentence, reason="INVALID_FIELD", violations=(violation,))
+        self._tell((Violation(field=field, message=message),))
+
+    @classmethod
+    def of(cls, violations: Iterable[Violation]) -> Self:
+        """Return the error of everything that was found."""
+        error = cls("", "")
+        error._tell(tuple(violations))
+        return error
+
+    def _tell(self, violations: tuple[Violation, ...]) -> None:
+        said = (f"{one.field}: {one.message}" if one.field else one.message for one in violations)
+        super().__init__("; ".join(said), reason="INVALID_FIELD", violations=violations)
 
 
 class BundleError(Invalid):

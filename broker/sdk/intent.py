@@ -22,6 +22,7 @@ from pathlib import Path
 from google.protobuf.message import Message
 
 from broker.sdk.errors import IntentError
+from broker.sdk.gathering import Gathering
 from broker.sdk.reading import fill
 from broker.sdk.substitution import fill_in
 from broker.sdk.yamltext import TEXT_MAX_BYTES, Tree, parse
@@ -53,17 +54,40 @@ def parse_intent(
     data: bytes, source: str, variables: Mapping[str, str] | None = None
 ) -> IntentFile:
     """Read an intent from the bytes of a file; ``source`` is what errors call it."""
+    found = Gathering()
+    read = read_intent(data, source, variables, found)
+    found.check()
+    return read
+
+
+def read_intent(
+    data: bytes, source: str, variables: Mapping[str, str] | None, found: Gathering
+) -> IntentFile:
+    """Read as much of an intent as can be read; what cannot is gathered in ``found``.
+
+    Raises IntentError when the bytes hold no fields at all.
+    """
     document, message = parse(data, source), intent_pb2.Intent()
-    with document.naming_lines():
-        tree = _filled_in(document.tree, os.environ if variables is None else variables)
-        if not isinstance(tree, dict):
-            raise IntentError(source, "must be a map with workload and terms")
-        own = {name: tree.pop(name, "") for name in _OWN}
-        for name, value in own.items():
-            if not isinstance(value, str):
-                raise IntentError(name, "must be a text")
-        fill(message, tree, "")
-    return IntentFile(message=message, run_id=str(own["name"]), team=str(own["team"]))
+    tree, own = document.tree, dict.fromkeys(_OWN, "")
+    if not isinstance(tree, dict):
+        raise IntentError(source, "must be a map with workload and terms")
+    with found.going_on(), document.naming_lines():
+        every = Gathering()
+        values = os.environ if variables is None else variables
+        filled = {name: _filled_in(one, values, every, name) for name, one in tree.items()}
+        for name in _OWN:
+            with every.going_on():
+                own[name] = _text(filled.pop(name, ""), name)
+        with every.going_on():
+            fill(message, filled, "")
+        every.check()
+    return IntentFile(message=message, run_id=own["name"], team=own["team"])
+
+
+def _text(value: Tree, field: str) -> str:
+    if not isinstance(value, str):
+        raise IntentError(field, "must be a text")
+    return value
 
 
 def parse_message(
@@ -72,8 +96,11 @@ def parse_message(
     """Fill any message, such as a policy, from the bytes of a YAML file."""
     document = parse(data, source)
     with document.naming_lines():
-        tree = _filled_in(document.tree, os.environ if variables is None else variables)
-        fill(message, tree, "")
+        found = Gathering()
+        tree = _filled_in(document.tree, os.environ if variables is None else variables, found)
+        with found.going_on():
+            fill(message, tree, "")
+        found.check()
 
 
 def read_file(path: str | Path) -> bytes:
@@ -90,15 +117,19 @@ def read_file(path: str | Path) -> bytes:
         raise IntentError(str(path), f"cannot be read: {error.strerror}") from error
 
 
-def _filled_in(tree: Tree, variables: Mapping[str, str], path: str = "") -> Tree:
+def _filled_in(tree: Tree, variables: Mapping[str, str], found: Gathering, path: str = "") -> Tree:
+    """Return the tree with its variables filled in; a text where one lacks is left empty."""
     if isinstance(tree, str):
-        try:
-            return fill_in(tree, variables, is_run=path.startswith(_RUN))
-        except ValueError as error:
-            raise IntentError(path, str(error)) from error
+        filled = ""
+        with found.going_on():
+            try:
+                filled = fill_in(tree, variables, is_run=path.startswith(_RUN))
+            except ValueError as error:
+                raise IntentError(path, str(error)) from error
+        return filled
     if isinstance(tree, list):
-        return [_filled_in(one, variables, f"{path}[{i}]") for i, one in enumerate(tree)]
+        return [_filled_in(one, variables, found, f"{path}[{i}]") for i, one in enumerate(tree)]
     return {
-        name: _filled_in(one, variables, f"{path}.{name}" if path else name)
+        name: _filled_in(one, variables, found, f"{path}.{name}" if path else name)
         for name, one in tree.items()
     }

@@ -17,6 +17,7 @@ from google.protobuf.message import Message
 
 from broker.sdk import quantities
 from broker.sdk.errors import IntentError
+from broker.sdk.gathering import Gathering
 from broker.sdk.naming import enum_prefix
 from broker.sdk.yamltext import Tree
 
@@ -28,18 +29,25 @@ _Field = Any  # a descriptor: the stubs know the pure one, at run time it is the
 
 
 def fill(message: Message, tree: Tree, path: str) -> None:
-    """Fill an empty message from a map. Raises IntentError with the path of what is wrong."""
+    """Fill an empty message from a map, as far as it can be read.
+
+    Raises IntentError with the path of each thing that is wrong.
+    """
     if tree == "":
         return
     if not isinstance(tree, dict):
         raise IntentError(path, "must be a map of fields")
-    fields = message.DESCRIPTOR.fields_by_name
+    fields, found = message.DESCRIPTOR.fields_by_name, Gathering()
     for name, value in tree.items():
+        if found.is_full:
+            break
         at = f"{path}.{name}" if path else name
-        if name not in fields:
-            raise IntentError(at, f"is not known{_meant(name, list(fields))}")
-        if value != "":
-            _set(message, fields[name], value, at)
+        with found.going_on():
+            if name not in fields:
+                raise IntentError(at, f"is not known{_meant(name, list(fields))}")
+            if value != "":
+                _set(message, fields[name], value, at)
+    found.check()
 
 
 def _meant(name: str, known: list[str]) -> str:
@@ -64,9 +72,13 @@ def _set_map(message: Message, field: _Field, value: Tree, path: str) -> None:
     if not isinstance(value, dict):
         raise IntentError(path, "must be a map of names to texts")
     entry = field.message_type.fields_by_name["value"]
-    entries = getattr(message, field.name)
+    entries, found = getattr(message, field.name), Gathering()
     for name, text in value.items():
-        entries[name] = _scalar(entry, text, f'{path}["{name[:63]}"]')
+        if found.is_full:
+            break
+        with found.going_on():
+            entries[name] = _scalar(entry, text, f'{path}["{name[:63]}"]')
+    found.check()
 
 
 def _set_list(message: Message, field: _Field, value: Tree, path: str) -> None:
@@ -76,12 +88,17 @@ def _set_list(message: Message, field: _Field, value: Tree, path: str) -> None:
         value = [*_words(value, path)] if field.name == "command" else [value]
     if isinstance(value, dict):
         raise IntentError(path, "must be a list")
+    found = Gathering()
     for number, one in enumerate(value):
         at = f"{path}[{number}]"
-        if field.message_type is not None:
-            _fill_part(entries.add(), one, at)
-        else:
-            entries.append(_scalar(field, one, at))
+        if found.is_full:
+            break
+        with found.going_on():
+            if field.message_type is not None:
+                _fill_part(entries.add(), one, at)
+            else:
+                entries.append(_scalar(field, one, at))
+    found.check()
 
 
 def _words(text: str, path: str) -> list[str]:

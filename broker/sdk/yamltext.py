@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from broker.sdk.errors import IntentError
+from broker.sdk.errors import IntentError, Violation
 
 Tree: TypeAlias = "str | list[Tree] | dict[str, Tree]"
 
@@ -29,18 +29,22 @@ class Document:
 
     @contextmanager
     def naming_lines(self, prefix: str = "") -> Iterator[None]:
-        """Add the file and the line to an IntentError that a block raises about one of its fields.
+        """Add the file and the line to each field of an IntentError that a block raises.
 
         ``prefix`` is what such a field's path begins with and the document's own paths do not.
         """
         try:
             yield
         except IntentError as error:
-            line = self._line(error.field.removeprefix(prefix))
-            if line is None or len(error.violations) != 1:
-                raise
-            said = error.violations[0].message
-            raise IntentError(error.field, f"{said} ({self.source}, line {line})") from error
+            raise IntentError.of(self._located(one, prefix) for one in error.violations) from error
+
+    def _located(self, violation: Violation, prefix: str) -> Violation:
+        line = self._line(violation.field.removeprefix(prefix))
+        if line is None:
+            return violation
+        return Violation(
+            field=violation.field, message=f"{violation.message} ({self.source}, line {line})"
+        )
 
     def _line(self, path: str) -> int | None:
         """Return the line of a path, or of the nearest that holds it and was written down."""

@@ -27,7 +27,10 @@ from broker.store.errors import (
 )
 
 DOMAIN = "broker"
-MESSAGE_MAX = 2_000  # characters: trailing metadata is limited to some kilobytes
+# Clients take 8 KiB of metadata, unless they are told otherwise: a status is sent as a header, in
+# escapes of three for each byte that is not plain, and once more with its details, in base 64.
+MESSAGE_MAX_BYTES = 1_000
+DETAILS_MAX_BYTES = 4_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,19 +118,43 @@ def _status(
     violations = tuple(violations)
     info = error_details_pb2.ErrorInfo(reason=reason.value, domain=DOMAIN)
     if violations:
-        info.metadata["field"] = violations[0].field
-    status = status_pb2.Status(code=code_pb2.Code.Value(code), message=message[:MESSAGE_MAX])
+        info.metadata["field"] = _clipped(violations[0].field)
+    status = status_pb2.Status(code=code_pb2.Code.Value(code), message=_clipped(message))
     status.details.append(_packed(info))
     if violations:
-        bad = error_details_pb2.BadRequest()
-        for violation in violations:
-            bad.field_violations.add(
-                field=violation.field,
-                description=violation.message[:MESSAGE_MAX],
-                reason=violation.reason.value,
-            )
-        status.details.append(_packed(bad))
+        status.details.append(_packed(_bad_request(violations)))
     return status
+
+
+def _bad_request(violations: tuple[Violation, ...]) -> error_details_pb2.BadRequest:
+    """Return as many violations as a client can be told at once; the last one counts the rest."""
+    bad, room = error_details_pb2.BadRequest(), DETAILS_MAX_BYTES
+    for number, violation in enumerate(violations):
+        told = error_details_pb2.BadRequest.FieldViolation(
+            field=_clipped(violation.field),
+            description=_clipped(violation.message),
+            reason=violation.reason.value,
+        )
+        room -= told.ByteSize()
+        if room < 0 and number:
+            rest = len(violations) - number
+            bad.field_violations[-1].description += f" ({rest} more like this are not told)"
+            break
+        bad.field_violations.append(told)
+    return bad
+
+
+def _clipped(text: str) -> str:
+    """Return as much of a text as a header takes, whole characters of it."""
+    room = MESSAGE_MAX_BYTES
+    if 3 * len(text.encode("utf-8", "replace")) <= room:
+        return text
+    for at, letter in enumerate(text):
+        size = len(letter.encode("utf-8", "replace"))
+        room -= 1 if letter.isascii() and letter.isprintable() and letter != "%" else 3 * size
+        if room < 0:
+            return f"{text[: max(0, at - 9)]}…"
+    return text
 
 
 def _packed(

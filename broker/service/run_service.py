@@ -25,12 +25,11 @@ from broker.model.reasons import Reason
 from broker.model.run import Epoch, Run
 from broker.service import fields
 from broker.service.bundles import CHUNK_MAX
-from broker.service.convert_intent import terms_of
 from broker.service.convert_offer import estimate_message
 from broker.service.convert_run import checkpoint_message
 from broker.service.edge import Send, Streams, streaming, unary, unary_within
 from broker.service.errors import invalid, not_found
-from broker.service.judging import check_terms
+from broker.service.judging import new_terms
 from broker.service.listing import list_checkpoints, list_runs, timeline
 from broker.service.ports import Ports
 from broker.service.replicas import replicas_message
@@ -94,8 +93,7 @@ class RunService(run_service_pb2_grpc.RunServiceServicer):
         generation = fields.generation(request.etag)
         if not request.HasField("terms"):
             raise invalid("terms", "is required")
-        terms = terms_of(request.terms, "terms")
-        check_terms(self._ports, run.intent, terms)
+        terms = new_terms(self._ports, run.intent, request.terms)
         return await self._change(
             run, AmendTerms(terms=terms, expected_generation=generation), actor
         )

@@ -7,6 +7,7 @@ compared by. What the message says is turned into one command; the ledger decide
 
 import hashlib
 from dataclasses import replace
+from functools import partial
 
 from broker.history.commands import MarkCheckpoint, SubmitRun
 from broker.history.events import Recorded, Submitted
@@ -24,6 +25,7 @@ from broker.service.convert_intent import completed, intent_of
 from broker.service.convert_offer import estimate_message
 from broker.service.convert_run import run_message
 from broker.service.errors import InvalidArgument, Violation, invalid, not_found
+from broker.service.gathering import whole_refusal
 from broker.service.judging import intent_violations
 from broker.service.ports import Ports
 from broker.v1 import run_pb2, run_service_pb2
@@ -37,13 +39,17 @@ async def submit(
     ports: Ports, request: run_service_pb2.SubmitRunRequest, actor: Actor
 ) -> run_service_pb2.SubmitRunResponse:
     """Create a run, or say where it would go."""
-    team = fields.team_id(request.parent)
-    request_id = fields.request_id(request.request_id)
-    if not request.HasField("intent"):
-        raise invalid("intent", "is required")
-    intent = intent_of(request.intent, team=team, owner=actor.name, field="intent")
+    try:
+        team = fields.team_id(request.parent)
+        request_id = fields.request_id(request.request_id)
+        run_id = _run_id(request)
+        if not request.HasField("intent"):
+            raise invalid("intent", "is required")
+        intent = intent_of(request.intent, team=team, owner=actor.name, field="intent")
+    except InvalidArgument as first:
+        raise _whole_refusal(ports, request, request.parent, actor) from first
     command = SubmitRun(
-        name=_name(ports, team, request.run_id, is_real=not request.validate_only),
+        name=_name(ports, team, run_id, is_real=not request.validate_only),
         uid=_asked_uid(request) if request.validate_only else ports.draw(UID_LENGTH),
         intent=intent,
         request_id=request_id,
@@ -67,12 +73,17 @@ async def fork(ports: Ports, request: run_service_pb2.ForkRunRequest, actor: Act
     parent = ports.log.run(parent_name)
     if parent is None:
         raise not_found(parent_name)
-    team = parent.intent.team
-    intent = parent.intent
-    if request.HasField("intent"):
-        intent = intent_of(request.intent, team=team, owner=actor.name, field="intent")
+    team, intent = parent.intent.team, parent.intent
+    try:
+        run_id = _run_id(request)
+        if request.HasField("intent"):
+            intent = intent_of(request.intent, team=team, owner=actor.name, field="intent")
+    except InvalidArgument as first:
+        if not request.HasField("intent"):
+            raise
+        raise _whole_refusal(ports, request, f"teams/{team}", actor) from first
     command = SubmitRun(
-        name=_name(ports, team, request.run_id, is_real=True),
+        name=_name(ports, team, run_id, is_real=True),
         uid=ports.draw(UID_LENGTH),
         intent=intent,
         request_id=request_id,
@@ -84,6 +95,35 @@ async def fork(ports: Ports, request: run_service_pb2.ForkRunRequest, actor: Act
     if not await _was_made(ports, command):
         command = await _with_seed(ports, parent, request, command, actor)
     return run_message(await _create(ports, command, actor), ports.clock.now())
+
+
+def _whole_refusal(
+    ports: Ports,
+    request: run_service_pb2.SubmitRunRequest | run_service_pb2.ForkRunRequest,
+    parent: str,
+    actor: Actor,
+) -> InvalidArgument:
+    """Return all that is wrong with a request that was refused for the first of it."""
+
+    def has_intent() -> None:
+        if isinstance(request, run_service_pb2.SubmitRunRequest) and not request.HasField("intent"):
+            raise invalid("intent", "is required")
+
+    beside = (
+        lambda: fields.team_id(parent),
+        lambda: fields.request_id(request.request_id),
+        lambda: _run_id(request),
+        has_intent,
+    )
+    team = parent.removeprefix("teams/")
+    convert = partial(intent_of, team=team, owner=actor.name, field="intent")
+    return whole_refusal(
+        request.intent,
+        "intent",
+        convert=convert,
+        judge=partial(intent_violations, ports),
+        beside=beside,
+    )
 
 
 def _violations(ports: Ports, intent: Intent) -> tuple[Violation, ...]:
@@ -198,11 +238,16 @@ def _estimate(ports: Ports, command: SubmitRun, actor: Actor) -> run_service_pb2
     return run_service_pb2.SubmitRunResponse(run=message, estimate=estimate)
 
 
+def _run_id(request: run_service_pb2.SubmitRunRequest | run_service_pb2.ForkRunRequest) -> str:
+    """Return the id that a request wants, "" for one to be drawn."""
+    if request.run_id and not names.is_id(request.run_id):
+        raise invalid("run_id", f"is not an id; {names.ID_RULE}")
+    return request.run_id
+
+
 def _name(ports: Ports, team: str, run_id: str, *, is_real: bool) -> str:
     if not run_id:
         run_id = f"run-{ports.draw(DRAWN_ID_LENGTH)}" if is_real else UNNAMED
-    elif not names.is_id(run_id):
-        raise invalid("run_id", f"is not an id; {names.ID_RULE}")
     return names.run_name(team, run_id)
 
 

@@ -181,13 +181,23 @@ def test_what_is_typed_wrong_is_told_before_anybody_is_asked(
     assert said in capsys.readouterr().err
 
 
+def test_all_that_is_missing_is_told_at_once(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--server", "unix:/nowhere", "submit", "--max-wait", "soon"]) == exits.INVALID
+    assert capsys.readouterr().err.splitlines() == [
+        "broker: some fields are not as they must be:",
+        "  terms.max_wait: 'soon' is not a duration such as 90s, 30m or 1h30m",
+        "  workload.command: is missing: name an intent file, or the command after --",
+        "  workload.hardware: is missing; such as --hardware 8xH100",
+        "  terms.capacity_types: is missing; such as --capacity spot",
+    ]
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["submit", "--hardware", "H100", "--", "true"], "workload.hardware[0]: 'H100'"),
+        (["submit", "--hardware", "x", "--capacity", "spot", "--", "a"], "workload.hardware[0]: "),
         (["submit", "--hardware", "8xH100", "--", "true"], "terms.capacity_types: is missing"),
         (["submit", "--capacity", "spot", "--", "true"], "workload.hardware: is missing"),
-        (["submit"], "workload.command: is missing"),
         (["submit", "nowhere.yaml"], "nowhere.yaml: cannot be read"),
         (["status", "a/b/c"], "RUN: 'a/b/c' is neither RUN nor TEAM/RUN"),
     ],

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from broker.sdk import yamltext
 from broker.sdk.errors import BrokerError, IntentError
+from broker.sdk.gathering import FOUND_MAX
 from broker.sdk.intent import load_intent, parse_intent, parse_message
 from broker.sdk.showing import as_yaml
 from broker.sdk.substitution import fill_in
@@ -128,6 +129,43 @@ def test_what_is_written_out_reads_as_the_same() -> None:
 )
 def test_what_is_wrong_is_named_by_its_path(text: str, said: str) -> None:
     assert said in refused(text)
+
+
+def test_everything_that_is_wrong_is_told_at_once_each_with_its_line() -> None:
+    text = """
+name: [a]
+workload:
+  command: train ${LR}
+  hardware: [H100, 8xH100, {nodes: x, wat: 1}]
+  env: {A: [1], B: two, C: [2]}
+terms:
+  capacity_types: [spott, flex]
+  max_wait: soon
+  budget: ${MONEY}
+labels: ok
+"""
+    with pytest.raises(IntentError) as caught:
+        parsed(text)
+    assert [(one.field, one.message.rpartition(", ")[2]) for one in caught.value.violations] == [
+        ("workload.command", "line 4)"),
+        ("terms.budget", "line 10)"),
+        ("name", "line 2)"),
+        ("workload.hardware[0]", "line 5)"),
+        ("workload.hardware[2].nodes", "line 5)"),
+        ("workload.hardware[2].wat", "line 5)"),
+        ('workload.env["A"]', "line 6)"),
+        ('workload.env["C"]', "line 6)"),
+        ("terms.capacity_types[0]", "line 8)"),
+        ("terms.max_wait", "line 9)"),
+        ("labels", "line 11)"),
+    ]
+
+
+def test_a_text_that_is_wrong_throughout_is_told_in_part() -> None:
+    text = "workload:\n" + "".join(f"  wrong{n}: 1\n" for n in range(5_000))
+    with pytest.raises(IntentError) as caught:
+        parsed(text)
+    assert len(caught.value.violations) == FOUND_MAX
 
 
 def test_a_missing_variable_is_named_with_its_path() -> None:
@@ -247,7 +285,7 @@ def test_a_file_that_is_not_there_is_said_so() -> None:
         (WHOLE.replace("spot", "spit"), "terms.capacity_types[0]: "),
         (WHOLE.replace("{user_restarts: 0}", "3"), "terms.limits: must be a map"),
         (WHOLE.replace("${LR}", "${LA}"), "workload.command: the variable LA is not set"),
-        (WHOLE.replace("$500", "&a [b]\n  other: *a"), "terms.budget: must be a single value"),
+        (WHOLE.replace("$500", "&a [b]\n  residency: *a"), "terms.budget: must be a single value"),
     ],
 )
 def test_what_is_wrong_is_told_with_its_line(text: str, said: str) -> None:
