@@ -170,6 +170,7 @@ class Placer:
             policy=state.policy,
             is_cordoned=state.is_cordoned,
             is_draining=state.drain is not None,
+            message=state.cordon_message,
             is_surveyed=not unseen,
         )
         if state.drain is not None:

@@ -104,9 +104,9 @@ def _price(ask: Question) -> Answer:
 def _region(ask: Question) -> Answer:
     standing, flavor = ask.standing, ask.flavor
     if standing.is_draining:
-        return Reason.REGION_DRAINING, f"{flavor.region} is being drained"
+        return Reason.REGION_DRAINING, f"{flavor.region} is being drained{standing.because}"
     if standing.is_cordoned:
-        return Reason.REGION_CORDONED, f"{flavor.region} is cordoned"
+        return Reason.REGION_CORDONED, f"{flavor.region} is cordoned{standing.because}"
     if not standing.is_surveyed:
         return (
             Reason.NOT_SEEN_SINCE_RESTORE,

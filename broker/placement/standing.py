@@ -11,11 +11,15 @@ from broker.model.run import Run
 Resumable = Callable[[Run], tuple[Checkpoint, ...]]
 
 
+BECAUSE_MAX = 200  # characters: it is written down with each wait that it explains
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RegionStanding:
     """A region as ops set it. ``is_surveyed`` False: not read whole since a restore (R1).
 
-    ``drain_grace_s`` is what a drain of the region gives each gang to save, in seconds.
+    ``drain_grace_s`` is what a drain of the region gives each gang to save, in seconds, and
+    ``message`` what ops said when they closed it.
     """
 
     region: str
@@ -23,4 +27,12 @@ class RegionStanding:
     is_cordoned: bool = False
     is_draining: bool = False
     drain_grace_s: float = 60.0
+    message: str = ""
     is_surveyed: bool = True
+
+    @property
+    def because(self) -> str:
+        """The end of a sentence that says that it is closed: what ops said, or nothing."""
+        if len(self.message) <= BECAUSE_MAX:
+            return f": {self.message}" if self.message else ""
+        return f": {self.message[: BECAUSE_MAX - 1]}…"

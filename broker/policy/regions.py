@@ -74,9 +74,9 @@ def silent_since_s(view: View, cluster: str) -> float | None:
 
 def _closed(standing: RegionStanding) -> tuple[Reason, str] | None:
     if standing.is_draining:
-        return Reason.REGION_DRAINING, f"{standing.region} is being drained"
+        return Reason.REGION_DRAINING, f"{standing.region} is being drained{standing.because}"
     if standing.is_cordoned:
-        return Reason.REGION_CORDONED, f"{standing.region} was cordoned"
+        return Reason.REGION_CORDONED, f"{standing.region} was cordoned{standing.because}"
     if not standing.policy.is_allowed:
         return Reason.POLICY_DISALLOWS, f"ops no longer allow {standing.region}"
     return None
@@ -98,7 +98,7 @@ def _drained(view: View, epoch: Epoch) -> tuple[RunCommand, ...]:
     return (
         RequestDrain(
             reason=Reason.REGION_DRAINING,
-            message=f"{epoch.region} is being drained",
+            message=f"{epoch.region} is being drained{standing.because}",
             grace_s=standing.drain_grace_s,
         ),
     )

@@ -234,6 +234,27 @@ def test_a_place_that_was_given_up_is_tried_again_after_a_pause() -> None:
     assert refuse(later) is None
 
 
+@pytest.mark.parametrize(
+    ("rules", "said"),
+    [
+        ({"is_cordoned": True}, "eu-west4 is cordoned: network works"),
+        ({"is_cordoned": True, "is_draining": True}, "eu-west4 is being drained: network works"),
+    ],
+)
+def test_who_waits_for_a_closed_region_is_told_what_ops_said(
+    rules: dict[str, bool], said: str
+) -> None:
+    refusal = ask(*with_region(message="network works", **rules))
+    assert refusal is not None
+    assert refusal.message == said
+    refusal = ask(*with_region(message="", **rules))
+    assert refusal is not None
+    assert refusal.message == said.removesuffix(": network works")
+    refusal = ask(*with_region(message="x" * 1_000, **rules))
+    assert refusal is not None
+    assert len(refusal.message) < 300
+
+
 def test_what_never_changes_is_said_before_what_passes() -> None:
     view, run = with_terms(regions=("us-east1",))
     view.apply_region(RegionStanding(region="eu-west4", is_cordoned=True))

@@ -49,13 +49,20 @@ class Scene:
         self.sees(flavor, is_reachable=False)
 
     def rules(
-        self, region: str, *, drain: bool = False, cordon: bool = False, **policy: Any
+        self,
+        region: str,
+        *,
+        drain: bool = False,
+        cordon: bool = False,
+        said: str = "",
+        **policy: Any,
     ) -> None:
         standing = RegionStanding(
             region=region,
             policy=replace(RegionPolicy(), **policy),
             is_cordoned=cordon,
             is_draining=drain,
+            message=said,
         )
         self.view.apply_region(standing)
 

@@ -208,17 +208,19 @@ def test_a_drained_region_is_left_and_a_cordoned_one_keeps_its_gangs() -> None:
 @pytest.mark.parametrize(
     ("rules", "reason"),
     [
-        ({"cordon": True}, Reason.REGION_CORDONED),
-        ({"drain": True}, Reason.REGION_DRAINING),
-        ({"is_allowed": False}, Reason.POLICY_DISALLOWS),
+        ({"cordon": True}, (Reason.REGION_CORDONED, "alpha was cordoned: works")),
+        ({"drain": True}, (Reason.REGION_DRAINING, "alpha is being drained: works")),
+        ({"is_allowed": False}, (Reason.POLICY_DISALLOWS, "ops no longer allow alpha")),
     ],
 )
-def test_legs_leave_a_region_that_was_closed(rules: dict[str, bool], reason: Reason) -> None:
+def test_legs_leave_a_region_that_was_closed(
+    rules: dict[str, bool], reason: tuple[Reason, str]
+) -> None:
     scene = Scene()
     scene.story.placed().prepared().reported()
-    scene.rules("alpha", **rules)
+    scene.rules("alpha", said="works", **rules)
     withdrawals = [one for one in scene.told() if isinstance(one, WithdrawPlacement)]
-    assert [one.reason for one in withdrawals] == [reason]
+    assert [(one.reason, one.message) for one in withdrawals] == [reason]
 
 
 # ---- Grants ------------------------------------------------------------------------------------
