@@ -108,18 +108,21 @@ def _region_checks(region: region_pb2.Region, now_s: float) -> Iterator[Check]:
         yield Check(what=name, is_well=True, said=f"{words.kind(region, 'state')} by ops{why}")
     for cluster in region.clusters:
         troubles = list(cluster.blind)
-        if not cluster.reachable:
-            troubles.append("does not answer")
-        if not cluster.store_reachable:
-            troubles.append("its store does not answer")
+        if cluster.silence_message:
+            troubles.append(cluster.silence_message)
+        elif cluster.not_configured:
+            troubles.append("is not configured any more, and runs are left there")
+        elif not cluster.store_reachable:
+            troubles.append(region.store_message or "its store is not believed")
         troubles.extend(f"unknown {one.object}: {one.message}" for one in cluster.orphans)
         seen = "never seen"
         if cluster.HasField("seen_time"):
-            seen = f"seen {words.ago(cluster.seen_time, now_s)}"
+            last = "seen" if cluster.reachable else "last seen"
+            seen = f"{last} {words.ago(cluster.seen_time, now_s)}"
         yield Check(
             what=f"{name}/{cluster.cluster}",
             is_well=not troubles,
-            said=f"{'; '.join(troubles) or 'answers'}, {seen}",
+            said=f"{'; '.join(troubles)} ({seen})" if troubles else f"answers, {seen}",
         )
 
 

@@ -18,6 +18,7 @@ from broker.model.reasons import Reason
 from broker.model.sightings import Orphan
 from broker.service import enums, fields, wire
 from broker.service.errors import invalid
+from broker.service.silence import silence_message
 from broker.service.wire import Axis, member
 from broker.v1 import region_pb2
 
@@ -171,7 +172,7 @@ def region_message(
         name=f"regions/{state.id}",
         state=stands,
         message=state.cordon_message,
-        clusters=[_cluster(facts, orphans, state, Axis(now)) for facts in clusters],
+        clusters=[_cluster(facts, orphans, state, now) for facts in clusters],
     )
     if state.doubt is not None:
         message.store_reason = enums.REASON[state.doubt.reason]
@@ -180,14 +181,16 @@ def region_message(
 
 
 def _cluster(
-    facts: ClusterFacts, orphans: Sequence[Orphan], state: RegionState, axis: Axis
+    facts: ClusterFacts, orphans: Sequence[Orphan], state: RegionState, now: Moment
 ) -> region_pb2.ClusterStatus:
+    axis = Axis(now)
     message = region_pb2.ClusterStatus(
         cluster=facts.cluster,
         reachable=facts.is_reachable,
         store_reachable=facts.is_store_reachable,
         blind=facts.blind,
         not_configured=not facts.is_configured,
+        silence_message=silence_message(facts, state.policy, now),
         flavors=[
             _flavor(flavor, is_stopped=flavor.key.queue in facts.stopped_queues)
             for flavor in facts.flavors

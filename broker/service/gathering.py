@@ -24,7 +24,7 @@ def whole_refusal(
     field: str,
     *,
     convert: Callable[[_M], _T],
-    judge: Callable[[_T], Iterable[Violation]],
+    judge: Callable[[_T], Iterable[Violation]] = lambda _: (),
     beside: Iterable[Callable[[], object]] = (),
 ) -> InvalidArgument:
     """Return the refusal of a request that was refused, with all that is wrong with it.
@@ -45,8 +45,11 @@ def whole_refusal(
         try:
             converted = convert(rest)
         except InvalidArgument as refusal:
-            found += refusal.violations
-            if not all(_leave_out(rest, one.field, field) for one in refusal.violations):
+            known = {one.field for one in found}
+            fresh = [one for one in refusal.violations if one.field not in known]
+            found += fresh
+            # What is refused though it was left out hides what comes after it.
+            if not fresh or not all(_leave_out(rest, one.field, field) for one in fresh):
                 break
         else:
             paths = [one.field for one in found]

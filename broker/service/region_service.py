@@ -22,7 +22,8 @@ from broker.model.actor import Actor, ActorKind
 from broker.service import fields
 from broker.service.convert_region import policy_message, policy_of, region_message
 from broker.service.edge import unary
-from broker.service.errors import invalid, not_found
+from broker.service.errors import InvalidArgument, invalid, not_found
+from broker.service.gathering import whole_refusal
 from broker.service.listing import unreachable
 from broker.service.pages import cursor_of, token_of
 from broker.service.ports import Ports
@@ -78,7 +79,11 @@ class RegionService(region_service_pb2_grpc.RegionServiceServicer):
             raise invalid("policy", "is required")
         region = self._known(request.policy.name, "policy.name", ending="policy")
         generation = fields.generation(request.policy.etag, "policy.etag")
-        command = SetPolicy(policy=policy_of(request.policy), expected_generation=generation)
+        try:
+            policy = policy_of(request.policy)
+        except InvalidArgument as first:
+            raise whole_refusal(request.policy, "policy", convert=policy_of) from first
+        command = SetPolicy(policy=policy, expected_generation=generation)
         await self._handle(region, command, actor)
         return policy_message(self._ports.log.region(region))
 

@@ -113,6 +113,7 @@ class ClusterStatus(_message.Message):
     FLAVORS_FIELD_NUMBER: _builtins.int
     ORPHANS_FIELD_NUMBER: _builtins.int
     NOT_CONFIGURED_FIELD_NUMBER: _builtins.int
+    SILENCE_MESSAGE_FIELD_NUMBER: _builtins.int
     cluster: _builtins.str
     """Its name."""
     reachable: _builtins.bool
@@ -122,6 +123,10 @@ class ClusterStatus(_message.Message):
     not_configured: _builtins.bool
     """Whether it was taken out of the configuration while runs still have something there: nobody
     looks there any more, and nothing there can be told to stop.
+    """
+    silence_message: _builtins.str
+    """That it or its store does not answer now, for how long, and what the broker does about it, in a
+    sentence; empty while both answer.
     """
     @_builtins.property
     def seen_time(self) -> _timestamp_pb2.Timestamp:
@@ -155,10 +160,11 @@ class ClusterStatus(_message.Message):
         flavors: _abc.Iterable[Global___FlavorStatus] | None = ...,
         orphans: _abc.Iterable[Global___Orphan] | None = ...,
         not_configured: _builtins.bool = ...,
+        silence_message: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["seen_time", b"seen_time", "silent_time", b"silent_time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["blind", b"blind", "cluster", b"cluster", "flavors", b"flavors", "not_configured", b"not_configured", "orphans", b"orphans", "reachable", b"reachable", "seen_time", b"seen_time", "silent_time", b"silent_time", "store_reachable", b"store_reachable"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["blind", b"blind", "cluster", b"cluster", "flavors", b"flavors", "not_configured", b"not_configured", "orphans", b"orphans", "reachable", b"reachable", "seen_time", b"seen_time", "silence_message", b"silence_message", "silent_time", b"silent_time", "store_reachable", b"store_reachable"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -341,7 +347,9 @@ Global___Orphan: _TypeAlias = Orphan  # noqa: Y015
 
 @_typing.final
 class Policy(_message.Message):
-    """What ops allow in a region. SetPolicy replaces it whole, guarded by its etag."""
+    """What ops allow in a region. SetPolicy replaces it whole, guarded by its etag. A value that is not
+    among those accepted is refused (REASON_INVALID_FIELD), and nothing changes.
+    """
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -364,13 +372,15 @@ class Policy(_message.Message):
     allowed: _builtins.bool
     """Whether runs may go there at all. Unset is true."""
     weight: _builtins.float
-    """Multiplies the region's attraction: 1.0 is neutral, 0 is never first. Unset is 1.0."""
+    """Multiplies the region's attraction: 1.0 is neutral, 0 is never first. Unset is 1.0. Accepted: 0
+    to 1000.
+    """
     hedge_width: _builtins.int
-    """In how many places a run of this region may wait at once. Unset is 2."""
+    """In how many places a run of this region may wait at once. Unset is 2. Accepted: 1 to 10."""
     checkpoint_copies: _builtins.int
-    """To how many other regions a checkpoint is copied ahead. Unset is 2."""
+    """To how many other regions a checkpoint is copied ahead. Unset is 2. Accepted: 0 to 20."""
     egress_budget_bytes_per_hour: _builtins.int
-    """Bytes that may leave the region in an hour. Unset: no bound."""
+    """Bytes that may leave the region in an hour. Unset: no bound. Accepted: 0 or more."""
     etag: _builtins.str
     """Changes with every change of the policy."""
     @_builtins.property
@@ -379,7 +389,7 @@ class Policy(_message.Message):
 
     @_builtins.property
     def price_caps(self) -> _containers.RepeatedCompositeFieldContainer[Global___PriceCap]:
-        """The most that is paid, by capacity type."""
+        """The most that is paid, by capacity type; one cap for each."""
 
     @_builtins.property
     def patience(self) -> Global___Patience:
@@ -387,20 +397,23 @@ class Policy(_message.Message):
 
     @_builtins.property
     def gate_timeout(self) -> _duration_pb2.Duration:
-        """How long a gang stands at its gate at most. Unset is 15 minutes."""
+        """How long a gang stands at its gate at most. Unset is 15 minutes. Accepted: 1 s to 30 d."""
 
     @_builtins.property
     def fence_grace(self) -> _duration_pb2.Duration:
-        """How long a fenced gang has between SIGTERM and SIGKILL. Unset is 30 seconds."""
+        """How long a fenced gang has between SIGTERM and SIGKILL. Unset is 30 seconds. Accepted: 0 s to
+        30 d.
+        """
 
     @_builtins.property
     def drain_grace(self) -> _duration_pb2.Duration:
-        """How long a drained gang has to save. Unset is 60 seconds."""
+        """How long a drained gang has to save. Unset is 60 seconds. Accepted: 0 s to 1 d."""
 
     @_builtins.property
     def replace_unreachable_after(self) -> _duration_pb2.Duration:
         """After how long a gang in the region is replaced though nobody could hear it stop. It may then
         run, and cost, twice for a while; only one of the two counts. Unset: never without a person.
+        Accepted: 0 s to 366 d.
         """
 
     def __init__(
@@ -460,7 +473,7 @@ class PriceCap(_message.Message):
     """The capacity type."""
     @_builtins.property
     def price_per_gpu_hour(self) -> _money_pb2.Money:
-        """US dollars for one accelerator and hour."""
+        """US dollars for one accelerator and hour. Accepted: 0 to 1000000000000."""
 
     def __init__(
         self,
@@ -496,52 +509,54 @@ class Patience(_message.Message):
     STOCKOUT_HALF_LIFE_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def quota(self) -> _duration_pb2.Duration:
-        """The quota stays full. The default is 10 minutes."""
+        """The quota stays full. The default is 10 minutes. Accepted: 0 s to 366 d."""
 
     @_builtins.property
     def capacity(self) -> _duration_pb2.Duration:
-        """No machine comes. The default is 2 minutes."""
+        """No machine comes. The default is 2 minutes. Accepted: 0 s to 366 d."""
 
     @_builtins.property
     def partial(self) -> _duration_pb2.Duration:
-        """Some machines came and the rest do not. The default is 1 minute."""
+        """Some machines came and the rest do not. The default is 1 minute. Accepted: 0 s to 366 d."""
 
     @_builtins.property
     def flex_silent(self) -> _duration_pb2.Duration:
-        """A flex request gets no answer. The default is 30 minutes."""
+        """A flex request gets no answer. The default is 30 minutes. Accepted: 0 s to 366 d."""
 
     @_builtins.property
     def image_pull(self) -> _duration_pb2.Duration:
-        """The image cannot be pulled. The default is 5 minutes."""
+        """The image cannot be pulled. The default is 5 minutes. Accepted: 0 s to 366 d."""
 
     @_builtins.property
     def pods(self) -> _duration_pb2.Duration:
-        """Machines are there and processes are not. The default is 5 minutes."""
+        """Machines are there and processes are not. The default is 5 minutes. Accepted: 0 s to 366 d."""
 
     @_builtins.property
     def wedged(self) -> _duration_pb2.Duration:
-        """The placement's object does not move. The default is 2 minutes."""
+        """The placement's object does not move. The default is 2 minutes. Accepted: 0 s to 366 d."""
 
     @_builtins.property
     def cluster_silent(self) -> _duration_pb2.Duration:
-        """The cluster does not answer. The default is 1 minute."""
+        """The cluster does not answer. The default is 1 minute. Accepted: 0 s to 366 d."""
 
     @_builtins.property
     def start_report(self) -> _duration_pb2.Duration:
-        """A started gang does not report that it runs. The default is 2 minutes."""
+        """A started gang does not report that it runs. The default is 2 minutes. Accepted: 1 s to 366 d."""
 
     @_builtins.property
     def verdict(self) -> _duration_pb2.Duration:
-        """An ended gang waits for the notice that explains its end. The default is 10 seconds."""
+        """An ended gang waits for the notice that explains its end. The default is 10 seconds. Accepted:
+        0 s to 366 d.
+        """
 
     @_builtins.property
     def content(self) -> _duration_pb2.Duration:
-        """Content is on the way. The default is 30 minutes."""
+        """Content is on the way. The default is 30 minutes. Accepted: 0 s to 366 d."""
 
     @_builtins.property
     def stockout_half_life(self) -> _duration_pb2.Duration:
-        """News of capacity says half as much after so long; until then a place that gave a run no machines
-        is its last resort. The default is 30 minutes.
+        """News of capacity says half as much after so long; until then a place that gave a run no
+        machines is its last resort. The default is 30 minutes. Accepted: 1 s to 366 d.
         """
 
     def __init__(

@@ -113,6 +113,34 @@ async def test_a_policy_is_set_with_its_etag_and_read_back(rig: Rig) -> None:
     ) == Refusal(INVALID, "INVALID_FIELD", ("policy.weight",))
 
 
+async def test_every_field_of_a_policy_that_is_wrong_is_told_at_once(rig: Rig) -> None:
+    get = region_service_pb2.GetPolicyRequest(name="regions/alpha/policy")
+    policy = await rig.regions.GetPolicy(get)
+    policy.weight = -1.0
+    policy.hedge_width = 99
+    policy.gate_timeout.FromSeconds(0)
+    policy.patience.verdict.seconds = -1
+    assert await refused(
+        rig.regions.SetPolicy(region_service_pb2.SetPolicyRequest(policy=policy))
+    ) == Refusal(
+        INVALID,
+        "INVALID_FIELD",
+        (
+            "policy.weight",
+            "policy.hedge_width",
+            "policy.patience.verdict",
+            "policy.gate_timeout",
+        ),
+    )
+    policy.price_caps.add()  # a cap of nothing; what comes after it cannot be told yet
+    found = await refused(rig.regions.SetPolicy(region_service_pb2.SetPolicyRequest(policy=policy)))
+    assert found.fields[:3] == (
+        "policy.weight",
+        "policy.hedge_width",
+        "policy.price_caps[0].capacity_type",
+    )
+
+
 DURATIONS = (
     *("gate_timeout", "fence_grace", "drain_grace", "replace_unreachable_after"),
     *(f"patience.{name}" for name in PATIENCE),
