@@ -1,0 +1,90 @@
+"""Which machines a gang may land on, and how close they should stand. Pure.
+
+The rule: an offer names one flavor, so the gang is held to that flavor's own labels: Kueue compares
+just those with its flavors, and gives no other. What a flavor leaves open is filled in from what
+GKE writes on its nodes, so that a gang that is to be on-demand does not come to stand on a spot
+node. Read ``node_selector`` and ``tolerations`` first.
+"""
+
+from regions.cluster import Queue
+from regions.kueue.site import Site
+
+GKE_SPOT, GKE_FLEX = "cloud.google.com/gke-spot", "cloud.google.com/gke-flex-start"
+GKE_QUEUED = "cloud.google.com/gke-queued"
+GKE_PROVISIONING = "cloud.google.com/gke-provisioning"
+GKE_ACCELERATOR = "cloud.google.com/gke-accelerator"
+GPU_TAINT = "nvidia.com/gpu"
+
+_SELECTED = {
+    "SPOT": {GKE_SPOT: "true"},
+    "FLEX": {GKE_FLEX: "true"},
+    "ON_DEMAND": {GKE_PROVISIONING: "standard"},
+    # Reserved nodes are standard ones; which reservation it is, only the flavor's labels tell.
+    "RESERVED": {GKE_PROVISIONING: "standard"},
+}
+_TAINTED = {"SPOT": (GKE_SPOT,), "FLEX": (GKE_FLEX, GKE_QUEUED)}
+_TELLS_CAPACITY = frozenset({GKE_SPOT, GKE_FLEX, GKE_QUEUED, GKE_PROVISIONING})
+
+REQUIRED_TOPOLOGY = "kueue.x-k8s.io/podset-required-topology"
+PREFERRED_TOPOLOGY = "kueue.x-k8s.io/podset-preferred-topology"
+ANY_TOPOLOGY = "kueue.x-k8s.io/podset-unconstrained-topology"
+
+
+def node_selector(queue: Queue, site: Site) -> dict[str, str]:
+    """Return the node labels that the gang's machines have; the flavor's own cannot be replaced."""
+    filled: dict[str, str] = {}
+    if site.is_gke:
+        if not _TELLS_CAPACITY & site.node_labels.keys():
+            filled |= _SELECTED.get(queue.capacity_type, {})
+        if site.accelerator_label and queue.gang.accelerators_per_node:
+            filled[GKE_ACCELERATOR] = site.accelerator_label
+    return {**filled, **site.profile.node_selector, **site.node_labels}
+
+
+def tolerations(queue: Queue, site: Site) -> list[dict[str, str]]:
+    """Return what the gang puts up with on its machines, each once.
+
+    The flavor's own taints are among them: they keep off whoever does not ask for it by name.
+    """
+    keys = [GPU_TAINT] if queue.gang.accelerators_per_node else []
+    found = [
+        {"key": key, "operator": "Exists", "effect": "NoSchedule"}
+        for key in (*keys, *_TAINTED.get(queue.capacity_type, ()))
+    ]
+    found += [_toleration(one.key, one.value, one.effect) for one in site.taints]
+    found += [_toleration(one.key, one.value, one.effect) for one in site.profile.tolerations]
+    return [one for at, one in enumerate(found) if one not in found[:at]]
+
+
+def topology_annotations(queue: Queue, site: Site) -> dict[str, str]:
+    """Return Kueue's request for machines that stand close, on the pods' template.
+
+    A flavor with a Topology takes only gangs that say something of it; without one, none does.
+    """
+    level = site.profile.topology_level
+    if not site.topology:
+        return {}
+    match queue.gang.topology:
+        case "REQUIRED" if level:
+            return {REQUIRED_TOPOLOGY: level}
+        case "PREFERRED" if level:
+            return {PREFERRED_TOPOLOGY: level}
+        case _:
+            return {ANY_TOPOLOGY: "true"}
+
+
+def topology_problem(queue: Queue, site: Site) -> str:
+    """Say why the wish for machines that stand close cannot be kept here, or nothing."""
+    if queue.gang.topology != "REQUIRED" or queue.gang.ranks == 1:
+        return ""
+    if not site.topology:
+        return f"flavor {queue.flavor} does not know which of its machines stand close together"
+    if not site.profile.topology_level:
+        return f"the profile of flavor {queue.flavor} names no level of its topology"
+    return ""
+
+
+def _toleration(key: str, value: str, effect: str) -> dict[str, str]:
+    found = {"key": key, "operator": "Equal", "value": value} if value else {"key": key}
+    found.setdefault("operator", "Exists")
+    return {**found, "effect": effect} if effect else found

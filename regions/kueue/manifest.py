@@ -1,0 +1,167 @@
+"""From an order to queue to the objects that are sent for it. Pure.
+
+The rule: the same order gives the same objects, so that a repeated one meets those of its first
+time, and what a cluster could not hold to is refused before anything is created.
+
+The order of creation, and what a crash between two of them leaves:
+
+1. ``launcher``, the program's ConfigMap. It is one for all gangs of a namespace, named by its own
+   bytes and immutable: it is there before any pod can want it, costs a start no request, and takes
+   no part in any gang's life. Left alone it is a file that nobody reads.
+2. ``jobset``, suspended. Kueue may admit it at once. Left alone, its gang stands at the gate
+   without an enclave: the launcher runs, and nothing of the run does, for its grant is not written
+   before the order is carried out. The next tick carries it out; if none comes, the gang leaves
+   its gate by itself and gives its machines back.
+3. ``enclave``, the NetworkPolicy, owned by the JobSet, whose uid is known only now: whatever
+   removes the JobSet removes it, a moment before the last process of the gang has gone.
+
+Read ``build`` first.
+"""
+
+import base64
+from dataclasses import dataclass
+from typing import Any
+
+from regions.cluster import Queue
+from regions.kueue import names, profiles
+from regions.kueue.enclave import network_policy
+from regions.kueue.environment import LAUNCHER_FILE
+from regions.kueue.pod import memory_bytes, pod_template
+from regions.kueue.refusals import problems
+from regions.kueue.site import Site, priority_class
+
+JOBSET_API = "jobset.x-k8s.io/v1alpha2"
+QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
+PRIORITY_LABEL = "kueue.x-k8s.io/priority-class"
+FLEX_RUN_ANNOTATION = "provreq.kueue.x-k8s.io/maxRunDurationSeconds"
+MOST_FLEX_RUN_S = 604_800.0
+"""Seven days: a flex-start machine is not given for longer."""
+
+
+class CannotQueueError(Exception):
+    """The cluster cannot be asked for this gang, now or later; the message says why."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Manifest:
+    """What is sent for a placement, in order of its creation, and what is worth saying of it."""
+
+    launcher: dict[str, Any]
+    jobset: dict[str, Any]
+    enclave: dict[str, Any]
+    notes: tuple[str, ...]
+
+
+def build(queue: Queue, site: Site, packed: bytes) -> Manifest:
+    """Return what is sent for a placement. ``packed`` is the launcher's zipapp.
+
+    Raises CannotQueueError.
+    """
+    found = problems(queue, site)
+    if found:
+        raise CannotQueueError("; ".join(found))
+    program = launcher(packed, site.namespace)
+    return Manifest(
+        launcher=program,
+        jobset=_jobset(queue, site, program["metadata"]["name"]),
+        enclave=network_policy(queue, site),
+        notes=_notes(queue, site),
+    )
+
+
+def launcher(packed: bytes, namespace: str) -> dict[str, Any]:
+    """Return the ConfigMap that carries the launcher into every gang of a namespace."""
+    return {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {
+            "name": names.launcher_name(packed),
+            "namespace": namespace,
+            "labels": {names.MANAGED_BY: names.MANAGER, names.PART: "launcher"},
+        },
+        "immutable": True,
+        "binaryData": {LAUNCHER_FILE: base64.b64encode(packed).decode("ascii")},
+    }
+
+
+def owned(child: dict[str, Any], jobset: str, uid: str) -> dict[str, Any]:
+    """Return an object that goes with the very JobSet that has this uid."""
+    reference = {
+        "apiVersion": JOBSET_API,
+        "kind": "JobSet",
+        "name": jobset,
+        "uid": uid,
+        "controller": False,
+        # To block it asks for a right over the owner that nothing else here needs.
+        "blockOwnerDeletion": False,
+    }
+    return {**child, "metadata": {**child["metadata"], "ownerReferences": [reference]}}
+
+
+def _jobset(queue: Queue, site: Site, program: str) -> dict[str, Any]:
+    labels = names.labels(queue.labels, placement=queue.placement, run_key=queue.run_key)
+    labels[QUEUE_LABEL] = queue.queue
+    # The class can be changed while the gang waits or runs, and neither added nor taken away.
+    priority = priority_class(site.priority_classes, queue.priority)
+    if priority:
+        labels[PRIORITY_LABEL] = priority
+    annotations = {
+        names.TOLD: names.told_annotation(queue.labels),
+        names.RUN_NAME: queue.run_name,
+        names.PLACED: queue.placement,
+        names.KEYED: queue.run_key,
+        names.FLAVOR: queue.flavor,
+    }
+    if queue.capacity_type == "FLEX" and queue.max_run_s is not None:
+        annotations[FLEX_RUN_ANNOTATION] = str(int(min(queue.max_run_s, MOST_FLEX_RUN_S)))
+    return {
+        "apiVersion": JOBSET_API,
+        "kind": "JobSet",
+        "metadata": {
+            "name": names.jobset_name(queue.placement),
+            "namespace": site.namespace,
+            "labels": labels,
+            "annotations": annotations,
+        },
+        "spec": {
+            "suspend": True,
+            # Any end of any member ends the placement: a new start is a new placement.
+            "failurePolicy": {"maxRestarts": 0, "restartStrategy": "Recreate"},
+            "successPolicy": {"operator": "All"},
+            # Names resolve before the processes are ready: they meet while they stand at the gate.
+            "network": {"enableDNSHostnames": True, "publishNotReadyAddresses": True},
+            "replicatedJobs": [
+                {"name": names.GANG, "replicas": 1, "template": _job(queue, site, program)}
+            ],
+        },
+    }
+
+
+def _job(queue: Queue, site: Site, program: str) -> dict[str, Any]:
+    template = pod_template(queue, site, launcher=program)
+    return {
+        "metadata": {"labels": template["metadata"]["labels"]},
+        "spec": {
+            "completionMode": "Indexed",
+            "parallelism": queue.gang.ranks,
+            "completions": queue.gang.ranks,
+            "backoffLimit": 0,
+            # A rank that is on its way out is not yet gone: two of one rank never run.
+            "podReplacementPolicy": "Failed",
+            "template": template,
+        },
+    }
+
+
+def _notes(queue: Queue, site: Site) -> tuple[str, ...]:
+    notes = list(profiles.widenings(site.profile))
+    if queue.service_account_token:
+        account = queue.service_account or "the namespace's default service account"
+        notes.append(f"Its processes can speak to the cluster as {account}, as the run asks.")
+    if queue.internet:
+        notes.append("Its processes reach the internet on port 443, as the run asks.")
+    if memory_bytes(queue, site.profile) is None:
+        notes.append("Its memory has no bound: neither the run nor the profile names one.")
+    if not site.priority_classes:
+        notes.append("The cluster has no priority class of ours: every gang has the default one.")
+    return tuple(notes)
