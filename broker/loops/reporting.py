@@ -100,6 +100,7 @@ def _of_epoch(
     if epoch.running_s is None and is_running(seen):
         yield RecordRunning(epoch=epoch.id)
     yield from _progress(run, epoch, seen, now)
+    yield from _trouble(run, seen)
     if epoch.drain is not None and not epoch.drain.is_acked:
         yield from _drain_ack(epoch, seen)
 
@@ -122,6 +123,17 @@ def _progress(run: Run, epoch: Epoch, seen: EpochSeen, now: Moment) -> Iterator[
         if now.since(last.at_s) < progress_every_s(run, now) and not is_last:
             return
     yield RecordProgress(epoch=epoch.id, step=report.step, loss=report.loss, is_last=is_last)
+
+
+def _trouble(run: Run, seen: EpochSeen) -> Iterator[RunCommand]:
+    """Say what the training itself says that it cannot save: once, whichever ranks say it."""
+    troubled = [report for report in seen.reports if report.trouble]
+    if not troubled:
+        return
+    first = min(troubled, key=lambda report: report.rank)
+    reason, trouble = Reason.CHECKPOINT_NOT_SAVED, told(first.trouble, SENTENCE_MAX)
+    if not any(w.reason is reason and w.message.startswith(trouble) for w in run.warnings):
+        yield WarnRun(reason=reason, message=f"{trouble} (rank {first.rank})")
 
 
 def _drain_ack(epoch: Epoch, seen: EpochSeen) -> Iterator[RunCommand]:

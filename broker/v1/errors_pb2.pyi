@@ -242,6 +242,10 @@ class _ReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Reason.ValueTy
     """The training has not saved for three times as long as its intent says it takes. Look at its
     logs: what is lost with its machines grows.
     """
+    REASON_CHECKPOINT_NOT_SAVED: _Reason.ValueType  # 110
+    """The training could not save: its disk is full or broken, or the store takes nothing. It trains
+    on and tries again at its next save; what is lost with its machines grows until then.
+    """
     REASON_RANK_UNHEARD: _Reason.ValueType  # 109
     """A process of a gang that trains has not reported for long, though its store answers. It may
     hang, or its machine may: look at its logs, and cancel or resume the run if it does.
@@ -511,6 +515,10 @@ that deadlines and offers are judged by it.
 REASON_CHECKPOINT_OVERDUE: Reason.ValueType  # 108
 """The training has not saved for three times as long as its intent says it takes. Look at its
 logs: what is lost with its machines grows.
+"""
+REASON_CHECKPOINT_NOT_SAVED: Reason.ValueType  # 110
+"""The training could not save: its disk is full or broken, or the store takes nothing. It trains
+on and tries again at its next save; what is lost with its machines grows until then.
 """
 REASON_RANK_UNHEARD: Reason.ValueType  # 109
 """A process of a gang that trains has not reported for long, though its store answers. It may

@@ -140,6 +140,7 @@ def write_report(report: layout.Report) -> bytes:
         samples=report.samples,
         is_drained=report.is_drained,
         drained_step=report.drained_step,
+        trouble=told(report.trouble, MAX_TEXT),
     )
 
 
@@ -153,6 +154,7 @@ def write_end(end: layout.End) -> bytes:
         cause=told(end.cause, MAX_TEXT),
         exit_code=end.exit_code,
         signal=end.signal,
+        was_asked=end.was_asked,
         at_unix_s=end.at_unix_s,
     )
 
@@ -326,6 +328,7 @@ def _report(fields: _Fields) -> layout.Report:
         samples=fields.whole_or_none("samples"),
         is_drained=fields.flag("is_drained"),
         drained_step=fields.whole_or_none("drained_step"),
+        trouble=fields.text("trouble"),
     )
 
 
@@ -337,6 +340,7 @@ def _end(fields: _Fields) -> layout.End:
         cause=fields.text("cause"),
         exit_code=fields.whole_or_none("exit_code"),
         signal=fields.whole_or_none("signal"),
+        was_asked=fields.flag("was_asked"),
         at_unix_s=fields.number("at_unix_s"),
     )
 

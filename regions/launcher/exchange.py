@@ -14,18 +14,24 @@ from dataclasses import dataclass
 from typing import Any, Dict, Optional
 
 from regions.launcher.codec import Unreadable, parse_object
+from regions.launcher.words import told
 
 MAX_BYTES = 64 << 10
+MAX_TROUBLE = 200  # a sentence: it travels with every report
 _MAX_INT = 2**53 - 1
 
 
 @dataclass(frozen=True)
 class Progress:
-    """What training last said of itself; None was not said, or was not a number."""
+    """What training last said of itself; None was not said, or was not a number.
+
+    ``trouble`` is why it cannot save, empty while it can.
+    """
 
     step: Optional[int]
     loss: Optional[float]
     samples: Optional[int]
+    trouble: str = ""
 
 
 @dataclass(frozen=True)
@@ -51,6 +57,7 @@ class Exchange:
             step=_whole(found.get("step")),
             loss=_number(self._loss_of(found)),
             samples=_whole(found.get("samples")),
+            trouble=_trouble(found.get("fields")),
         )
 
     def _loss_of(self, found: Dict[str, Any]) -> Any:
@@ -89,6 +96,11 @@ def write_whole(path: str, data: bytes) -> None:
         out.flush()
         os.fsync(out.fileno())
     os.replace(scratch, path)
+
+
+def _trouble(fields: Any) -> str:
+    value = fields.get("checkpoint_trouble") if isinstance(fields, dict) else None
+    return told(value, MAX_TROUBLE) if isinstance(value, str) else ""
 
 
 def _whole(value: Any) -> Optional[int]:

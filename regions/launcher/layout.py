@@ -115,7 +115,10 @@ class Fence:
 
 @dataclass(frozen=True)
 class Report:
-    """What a running process last said. ``beat`` moves with every report."""
+    """What a running process last said. ``beat`` moves with every report.
+
+    ``trouble`` is what its training says of checkpoints that it cannot save, empty for nothing.
+    """
 
     rank: int
     nonce: str
@@ -126,6 +129,7 @@ class Report:
     samples: Optional[int]
     is_drained: bool
     drained_step: Optional[int]
+    trouble: str = ""
 
 
 PREPARING = "preparing"
@@ -138,8 +142,9 @@ PHASES = (PREPARING, RUNNING, STOPPING)
 class End:
     """The last word of a process: it left the gate, was stopped, or its command exited.
 
-    ``exit_code`` and ``signal`` are the command's (None if it never ran); ``at_unix_s`` is the wall
-    clock of the machine, for people.
+    ``exit_code`` and ``signal`` are the command's (None if it never ran). ``was_asked``: before its
+    command ended it had heard that its gang should leave, or that its machine goes. ``at_unix_s`` is
+    the wall clock of the machine, for people.
     """
 
     rank: int
@@ -148,6 +153,7 @@ class End:
     cause: str
     exit_code: Optional[int]
     signal: Optional[int]
+    was_asked: bool
     at_unix_s: float
 
 

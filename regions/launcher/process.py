@@ -39,6 +39,7 @@ class Ended:
     cause: Cause
     exit_code: Optional[int]
     signal: Optional[int]
+    was_asked: bool
 
 
 def launch(settings: Settings) -> int:
@@ -62,7 +63,7 @@ def launch(settings: Settings) -> int:
     )
     step, grant = stand_at_gate(place, ear)
     if isinstance(step, Leave):
-        ended = Ended(layout.LEFT_GATE, step.cause, None, None)
+        ended = Ended(layout.LEFT_GATE, step.cause, None, None, False)
     else:
         ended = _Attendant(place, step.grant, ear).attend()
     _say_end(place, grant, ended)
@@ -99,7 +100,7 @@ class _Attendant:
             # It wrote nothing itself, and its log is where people look.
             why = getattr(error, "strerror", None) or error
             sys.stderr.write(f"launcher: cannot run {command[0]}: {why}\n")
-            return Ended(layout.EXITED, Cause.CANNOT_RUN, 127, None)
+            return Ended(layout.EXITED, Cause.CANNOT_RUN, 127, None, False)
         while child.returncode() is None:
             now_s = time.monotonic()
             self._look_at_control(child, now_s)
@@ -115,12 +116,13 @@ class _Attendant:
 
     def _ended(self, code: int) -> Ended:
         exit_code, number = (code, None) if code >= 0 else (None, -code)
+        was_asked = self._is_draining or self._stopping is not None
         if self._stopping is not None:
-            return Ended(layout.STOPPED, self._stopping, exit_code, number)
+            return Ended(layout.STOPPED, self._stopping, exit_code, number, was_asked)
         if self._exchange.drain_answer() is not None and self._is_draining:
             # It let go because it was asked to. An exit code of 0 does not mean that it finished.
-            return Ended(layout.STOPPED, Cause.DRAINED, exit_code, number)
-        return Ended(layout.EXITED, Cause.COMMAND, exit_code, number)
+            return Ended(layout.STOPPED, Cause.DRAINED, exit_code, number, was_asked)
+        return Ended(layout.EXITED, Cause.COMMAND, exit_code, number, was_asked)
 
     def _look_at_control(self, child: Child, now_s: float) -> None:
         if now_s < self._look_at_s:
@@ -181,6 +183,7 @@ class _Attendant:
             samples=progress.samples if progress else None,
             is_drained=answer is not None,
             drained_step=answer.step if answer else None,
+            trouble=progress.trouble if progress else "",
         )
         key = self._place.keys.report(self._grant.epoch, self._place.nonce)
         with suppress(StoreUnreachable):
@@ -220,6 +223,7 @@ def _say_end(place: Place, grant: Optional[layout.Grant], ended: Ended) -> None:
         cause=ended.cause.value,
         exit_code=ended.exit_code,
         signal=ended.signal,
+        was_asked=ended.was_asked,
         at_unix_s=time.time(),
     )
     record = codec.write_end(end)

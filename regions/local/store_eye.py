@@ -211,6 +211,7 @@ def _epoch_seen(key: EpochKey, in_store: EpochInStore, placement: str, left: set
             cause=end.cause,
             exit_code=end.exit_code,
             signal=end.signal,
+            was_asked=end.was_asked,
         )
         for nonce, rank in ranks.items()
         if (end := in_store.ends.get(nonce)) is not None
@@ -246,6 +247,7 @@ def _report(rank: int, report: layout.Report) -> RankReport:
         loss=report.loss,
         is_drain_acked=report.is_drained,
         drain_step=report.drained_step,
+        trouble=report.trouble,
     )
 
 

@@ -51,6 +51,7 @@ class Carrier:
         self._in_flight: Staged | None = None
         self._failure: CheckpointError | None = None
         self._is_in_trouble = False
+        self._trouble = ""
         self._has_forgotten = not grant.is_brokered
         self._retry_s, self._seal_s = RETRY_FIRST_S, SEAL_FIRST_S
         self._asked = False
@@ -69,6 +70,12 @@ class Carrier:
         with self._changed:
             return self._sealed_step
 
+    @property
+    def trouble(self) -> str:
+        """Why the store takes nothing now, in a sentence; empty while it does."""
+        with self._changed:
+            return self._trouble if self._is_in_trouble else ""
+
     def raise_failure(self) -> None:
         """Raise what the training itself did wrong in an earlier save, once."""
         with self._changed:
@@ -84,6 +91,7 @@ class Carrier:
             while len(self._staged) >= MAX_STAGED and not self._is_in_trouble:
                 left_s = deadline - time.monotonic()
                 if left_s <= 0:
+                    self._trouble = "the store does not answer, training goes on"
                     self._is_in_trouble = True  # it hangs: later saves need not wait for it again
                     break
                 self._changed.wait(left_s)
@@ -163,9 +171,11 @@ class Carrier:
             self._grant.checkpoints.mkdir(parents=True, exist_ok=True)
 
     def _back_off(self, error: OSError) -> float:
+        trouble = f"the store cannot be written, training goes on: {error}"
         if not self._is_in_trouble:
-            log.warning("the store cannot be written, training goes on: %s", error)
+            log.warning("%s", trouble)
         with self._changed:
+            self._trouble = trouble
             self._is_in_trouble = True
             self._in_flight = None
             self._changed.notify_all()

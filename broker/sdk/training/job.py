@@ -18,8 +18,9 @@ import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
+from typing import NamedTuple
 
-from broker.sdk.training import checkpoint, notes
+from broker.sdk.training import checkpoint, notes, room
 from broker.sdk.training.carrier import Carrier, Staged
 from broker.sdk.training.checkpoint import CheckpointError
 from broker.sdk.training.grant import Grant
@@ -41,6 +42,15 @@ POLL_S = 0.05
 DEADLINE_MARGIN_S = 1.0
 
 
+class _Said(NamedTuple):
+    """A report as the training made it."""
+
+    step: int
+    loss: float | None
+    samples: int | None
+    fields: Mapping[str, object]
+
+
 class Job:
     """This process's place in the run: where to resume, where to save, whom to tell.
 
@@ -53,6 +63,9 @@ class Job:
         self._exit_patience_s = exit_patience_s
         self._carrier = Carrier(grant)
         self._saved_steps: set[int] = set()
+        self._unsaved_step: int | None = None
+        self._trouble = ""
+        self._said: _Said | None = None
         self._progress: notes.Progress | None = None
         if grant.private_dir is not None:
             self._progress = notes.Progress(grant.private_dir / "progress.json")
@@ -104,7 +117,10 @@ class Job:
         files share one directory, so each is used by one rank only. It returns before the
         checkpoint is complete: `flush` waits. An exception inside leaves nothing behind, and a
         step that was saved already is not saved again. Raises CheckpointError for what an
-        earlier save or this one did wrong, never for a store that cannot be reached.
+        earlier save or this one did wrong, never for a store that cannot be reached; nor for a
+        local disk that is full or broken: that save is given up, loudly, and training goes on to
+        the next. If the directory cannot even be made, what is given is none, and errors of
+        writing there end the save alone.
         """
         step = int(step)
         if step < 0:
@@ -112,13 +128,22 @@ class Job:
         self._carrier.raise_failure()
         self._flush_progress()
         self._carrier.make_room()
-        stage = Path(tempfile.mkdtemp(prefix=f"step-{step}-", dir=self._staging()))
+        stage, fault = self._stage(step)
         try:
             yield stage
-            checkpoint.check_part(stage, self.grant.rank)
-        except BaseException:
+            if fault is None:
+                checkpoint.check_part(stage, self.grant.rank)
+        except BaseException as error:
+            if fault is None or not isinstance(error, Exception):
+                # Asked before what lies there goes: then there is room again.
+                fault = room.fault_of(error, stage)
             shutil.rmtree(stage, ignore_errors=True)
-            raise
+            if fault is None:
+                raise
+        if fault is not None:
+            self._give_up(step, fault)
+            return
+        self._unsaved_step, self._trouble = None, ""
         if step in self._saved_steps:
             shutil.rmtree(stage, ignore_errors=True)
             return
@@ -144,15 +169,11 @@ class Job:
 
         `samples` counts those seen since the run began. A loss that is not finite is said to be
         so. `fields` are a few more numbers or words to show; `checkpoints_waiting` and, on rank 0,
-        `checkpoint_step` are there already. A report that cannot be written is left to the next.
+        `checkpoint_step` are there already, and `checkpoint_trouble` while there is some. A report
+        that cannot be written is left to the next.
         """
-        if self._progress is None:
-            return
-        said: dict[str, object] = {"checkpoints_waiting": self._carrier.waiting}
-        if self._carrier.sealed_step is not None:
-            said["checkpoint_step"] = self._carrier.sealed_step
-        said.update(fields or {})
-        self._progress.report(step, loss=loss, samples=samples, fields=said)
+        self._said = _Said(step, loss, samples, dict(fields or {}))
+        self._tell(self._said)
 
     def drain(self) -> notes.Drain | None:
         """The word to save and leave, None while there is none; cheap enough for every step.
@@ -203,12 +224,14 @@ class Job:
         self._flush_progress()
         is_saved = self._carrier.flush(timeout_s)
         if not is_saved:
-            log.warning("%d checkpoints are not complete in the store", self._carrier.waiting)
+            log.warning("%s", self._left_over())
         elif self._stage_root is not None:
             shutil.rmtree(self._stage_root, ignore_errors=True)
             self._stage_root = None
         self._carrier.raise_failure()
-        return is_saved
+        if self._unsaved_step is not None:
+            log.warning("step %d was never saved", self._unsaved_step)
+        return is_saved and self._unsaved_step is None
 
     def __enter__(self) -> Job:
         return self
@@ -222,12 +245,42 @@ class Job:
         """Carry over what waits. Leaving in good order without it all being saved is an error."""
         if kind is None or (isinstance(error, SystemExit) and not error.code):
             if not self.close(self._exit_patience_s):
-                raise CheckpointError(
-                    f"{self._carrier.waiting} checkpoints are not complete in the store"
-                )
+                raise CheckpointError(self._trouble or self._left_over())
             return
         with contextlib.suppress(CheckpointError):
             self.close(FAILED_EXIT_S)
+
+    def _tell(self, said: _Said) -> None:
+        if self._progress is None:
+            return
+        fields: dict[str, object] = {"checkpoints_waiting": self._carrier.waiting}
+        trouble = self._trouble or self._carrier.trouble
+        if trouble:
+            fields["checkpoint_trouble"] = trouble
+        if self._carrier.sealed_step is not None:
+            fields["checkpoint_step"] = self._carrier.sealed_step
+        fields.update(said.fields)
+        self._progress.report(said.step, loss=said.loss, samples=said.samples, fields=fields)
+
+    def _left_over(self) -> str:
+        return f"{self._carrier.waiting} checkpoints are not complete in the store"
+
+    def _give_up(self, step: int, fault: str) -> None:
+        """Let a save go that its own disk did not take: the next one tries again."""
+        self._unsaved_step = step
+        self._trouble = f"step {step} was not saved: {fault}"
+        log.warning("%s; training goes on", self._trouble)
+        # It may have been the last step: nothing else would carry the word.
+        self._tell(self._said or _Said(step, None, None, {}))
+        self._flush_progress()
+
+    def _stage(self, step: int) -> tuple[Path, str | None]:
+        """A directory for a part of `step`; if none can be made, one that is not there, and why."""
+        try:
+            return Path(tempfile.mkdtemp(prefix=f"step-{step}-", dir=self._staging())), None
+        except OSError as error:
+            parent = self.grant.private_dir or self.grant.checkpoints
+            return parent / f".no-room-for-step-{step}", str(error)
 
     def _staging(self) -> Path:
         """The directory for parts that wait; private to this process, on the local disk."""
@@ -250,6 +303,8 @@ class Job:
     def _wait_complete(self, step: int, limit_s: float) -> bool:
         deadline = time.monotonic() + limit_s
         self._carrier.flush(limit_s)
+        if step == self._unsaved_step:
+            return False
         directory = checkpoint.step_directory(self.grant.checkpoints, step)
         pause = threading.Event()
         while True:

@@ -198,6 +198,19 @@ def test_progress_is_thinned_and_its_last_step_is_not_lost() -> None:
     assert reports(story.run, CLUSTER, sight_of((), [soon]), RegionPolicy(), later) == (record,)
 
 
+def test_what_a_training_cannot_save_is_said_once_whichever_rank_says_it() -> None:
+    story = Story().accepted().training()
+    full = "step 20 was not saved: no space is left"
+    seen = epoch_seen(story.run, reports=(report(0), report(1, trouble=full)))
+    warning = WarnRun(reason=Reason.CHECKPOINT_NOT_SAVED, message=f"{full} (rank 1)")
+    assert told(story.run, sight_of((), [seen])) == (warning,)
+    story.do(warning)
+    both = epoch_seen(story.run, reports=(report(0, trouble=full), report(1, trouble=full)))
+    assert told(story.run, sight_of((), [both])) == ()
+    later = epoch_seen(story.run, reports=(report(0, trouble=full.replace("20", "40")), report(1)))
+    assert len(told(story.run, sight_of((), [later]))) == 1
+
+
 def test_a_drain_is_answered_when_each_rank_that_runs_has_answered() -> None:
     story = Story().accepted().training()
     story.do(RequestDrain(reason=Reason.REGION_DRAINING, message="drain", grace_s=60.0))

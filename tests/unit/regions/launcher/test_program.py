@@ -86,6 +86,8 @@ def test_every_cause_has_a_status_of_its_own() -> None:
         ('{"step": 3, "loss": 0.5, "samples": 12, "fields": {"lr": 1}}', Progress(3, 0.5, 12)),
         ('{"step": 3, "loss": 2}', Progress(3, 2.0, None)),
         ('{"step": -1, "loss": true, "samples": "x"}', Progress(None, None, None)),
+        ('{"fields": {"checkpoint_trouble": "no room"}}', Progress(None, None, None, "no room")),
+        ('{"fields": {"checkpoint_trouble": ["no", "room"]}}', Progress(None, None, None)),
         ('{"step": 3, "loss": NaN}', None),
         ('{"step": 3', None),
         ("[3]", None),
