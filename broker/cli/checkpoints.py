@@ -17,6 +17,7 @@ from broker.sdk.streams import Fetch
 from broker.v1 import checkpoint_pb2, run_service_pb2
 
 HEADERS = ("STEP", "START", "SIZE", "WRITTEN", "COUNTS", "MARKS", "REGIONS")
+REFUSED = ("STEP", "START", "SEEN", "REGION", "WHY")
 REPLICAS = ("REGION", "STEP", "BEHIND", "TO COPY", "OLDER BY", "ON ITS WAY", "SAID")
 
 
@@ -62,16 +63,25 @@ def checkpoints() -> None:
 @verb(name="list", example="broker checkpoints digits")
 @click.argument("run", type=RUN)
 def listing(session: Session, run: str) -> None:
-    """List the complete checkpoints of RUN, newest first."""
-    found = session.client.runs.checkpoints(session.run_name(run))
+    """List the complete checkpoints of RUN, newest first, and what it saved that is none."""
+    name = session.run_name(run)
+    found = session.client.runs.checkpoints(name)
+    refused = session.client.runs.refused_checkpoints(name)
     if session.is_json:
-        whole = run_service_pb2.ListCheckpointsResponse(checkpoints=found)
+        whole = run_service_pb2.ListCheckpointsResponse(checkpoints=found, refused=refused)
         session.show_json(whole)
         return
-    if not found:
+    if found:
+        session.say(words.table(HEADERS, [_checkpoint(one, session.now_s) for one in found]))
+    else:
         session.say("no checkpoint is complete yet")
-        return
-    session.say(words.table(HEADERS, [_checkpoint(one, session.now_s) for one in found]))
+    if refused:
+        session.say("\nno checkpoints, though their markers say so:")
+        session.say(words.table(REFUSED, [_refused(one, session.now_s) for one in refused]))
+
+
+def _refused(one: checkpoint_pb2.RefusedCheckpoint, now_s: float) -> tuple[str, ...]:
+    return str(one.step), str(one.epoch), words.ago(one.refuse_time, now_s), one.region, one.message
 
 
 def _checkpoint(one: checkpoint_pb2.Checkpoint, now_s: float) -> tuple[str, ...]:

@@ -5,7 +5,7 @@ Offered by ``history.commands`` with all others.
 
 from dataclasses import dataclass
 
-from broker.model.checkpoint import CheckpointRef
+from broker.model.checkpoint import CheckpointRef, EpochId
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -16,6 +16,15 @@ class RecordCheckpoint:
     size_bytes: int
     region: str
     written_wall_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RefuseCheckpoint:
+    """A marker of the open epoch stands in its store and does not hold."""
+
+    epoch: EpochId
+    step: int
+    why: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

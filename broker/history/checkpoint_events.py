@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from broker.model.checkpoint import CheckpointRef
+from broker.model.checkpoint import CheckpointRef, EpochId
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -13,6 +13,16 @@ class CheckpointCompleted:
     size_bytes: int
     region: str
     written_wall_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckpointRefused:
+    """A marker stands in the epoch's store and does not hold; should it ever, it is completed."""
+
+    epoch: EpochId
+    step: int
+    region: str
+    why: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,6 +13,7 @@ from broker.history.checkpoint_commands import (
     RecordCopy,
     RecordLostCopy,
     RecordPruned,
+    RefuseCheckpoint,
 )
 from broker.history.regional_commands import (
     AcceptStore,
@@ -60,6 +61,7 @@ __all__ = [
     "RecordOrphanGone",
     "RecordPruned",
     "RecordSurvey",
+    "RefuseCheckpoint",
     "RegionCommand",
     "RemoveOrphan",
     "SetCaps",
@@ -300,7 +302,8 @@ class ReplaceEpoch:
 class CloseEpoch:
     """The protocol's rules say that the epoch is closed.
 
-    ``found`` is what a scan of the epoch's store found complete, empty when it cannot be read.
+    ``found`` is what a scan of the epoch's store found complete, and ``refused`` what has a marker
+    and is not; empty when it cannot be read.
     ``cause`` explains an end that is not the command's own (NODE_PREEMPTED, EVICTED, ...);
     None when the exits speak for themselves. ``nodes`` is as in ReportPlacement.
     """
@@ -312,6 +315,7 @@ class CloseEpoch:
     cause: Reason | None
     message: str
     nodes: tuple[NodesFrom, ...] = ()
+    refused: tuple[RefuseCheckpoint, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -370,6 +374,7 @@ RunCommand = (
     | RecordRunning
     | RecordProgress
     | RecordCheckpoint
+    | RefuseCheckpoint
     | RecordCopy
     | RecordLostCopy
     | MarkCheckpoint

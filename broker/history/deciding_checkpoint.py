@@ -1,5 +1,6 @@
 """Commands about checkpoints: found complete, copied, lost, marked, pruned, all to go."""
 
+from collections.abc import Iterable
 from typing import assert_never
 
 from broker.history.commands import (
@@ -9,6 +10,7 @@ from broker.history.commands import (
     RecordCopy,
     RecordLostCopy,
     RecordPruned,
+    RefuseCheckpoint,
 )
 from broker.history.deciding_life import refuse_retiring, stop_order
 from broker.history.events import (
@@ -17,6 +19,7 @@ from broker.history.events import (
     CheckpointLost,
     CheckpointMarked,
     CheckpointPruned,
+    CheckpointRefused,
     Resumed,
     RetirementBegun,
     RunEvent,
@@ -28,13 +31,20 @@ from broker.history.refusals import Code, Refused
 from broker.model.checkpoint import HOLD_COMES_S, STEP_MAX, Checkpoint, CheckpointRef
 from broker.model.moment import Moment
 from broker.model.reasons import Reason
-from broker.model.run import Run
+from broker.model.run import Epoch, Run
 
 CheckpointCommand = (
-    RecordCheckpoint | RecordCopy | RecordLostCopy | MarkCheckpoint | RecordPruned | BeginRetirement
+    RecordCheckpoint
+    | RefuseCheckpoint
+    | RecordCopy
+    | RecordLostCopy
+    | MarkCheckpoint
+    | RecordPruned
+    | BeginRetirement
 )
 
 LABEL_MAX = 100  # characters
+REFUSALS_MAX = 100  # said of one epoch: whatever garbles its markers is known by then
 HOLDS_MAX = 1_000  # forks of one checkpoint: each is part of the run's state
 
 
@@ -43,6 +53,9 @@ def decide_checkpoint(run: Run, command: CheckpointCommand, now: Moment) -> tupl
     match command:
         case RecordCheckpoint():
             return _complete(run, command)
+        case RefuseCheckpoint():
+            epoch = run.open_epoch
+            return () if epoch is None else refuse(run, epoch, (command,))
         case RecordCopy():
             known = _find(run, command.ref)
             if known is None or command.region in known.regions:
@@ -88,6 +101,23 @@ def _complete(run: Run, command: RecordCheckpoint) -> tuple[RunEvent, ...]:
         written_wall_s=command.written_wall_s,
     )
     return (completed,)
+
+
+def refuse(
+    run: Run, epoch: Epoch, refused: Iterable[RefuseCheckpoint]
+) -> tuple[CheckpointRefused, ...]:
+    """Return what is to be said of an epoch's markers that do not hold: once for each step."""
+    if epoch.started_s is None:
+        return ()
+    known = {c.ref.step for c in run.checkpoints if c.ref.epoch == epoch.id}
+    known |= {said.step for said in run.refused if said.epoch == epoch.id}
+    room = REFUSALS_MAX - sum(said.epoch == epoch.id for said in run.refused)
+    news = {
+        one.step: CheckpointRefused(epoch=epoch.id, step=one.step, region=epoch.region, why=one.why)
+        for one in refused
+        if one.epoch == epoch.id and one.step not in known and 0 <= one.step <= STEP_MAX
+    }
+    return tuple(news[step] for step in sorted(news))[: max(0, room)]
 
 
 def _lose(run: Run, command: RecordLostCopy) -> tuple[RunEvent, ...]:

@@ -6,11 +6,13 @@ a restart left (law 5), an infrastructure loss has a limit of its own, a planned
 Read ``decide_close``, then ``_verdict``.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from broker.history.causes import loss_class, placement_end
-from broker.history.commands import CloseEpoch
+from broker.history.commands import CloseEpoch, RefuseCheckpoint
 from broker.history.context import Context
+from broker.history.deciding_checkpoint import refuse
 from broker.history.deciding_life import withdraw_waiting
 from broker.history.events import (
     CheckpointCompleted,
@@ -66,11 +68,18 @@ def decide_close(run: Run, command: CloseEpoch, context: Context) -> tuple[RunEv
     )
     return (
         *completed,
+        *refuse(run, epoch, _unfound(command)),
         sealed,
         *warned,
         *_leave_place(run, epoch, command, verdict, context),
         *_then(run, verdict, is_anchored=has_anchor(run) or bool(refs)),
     )
+
+
+def _unfound(command: CloseEpoch) -> Iterator[RefuseCheckpoint]:
+    """Yield the refusals of a last scan that the same scan does not contradict."""
+    found = {one.ref.step for one in command.found}
+    return (one for one in command.refused if one.step not in found)
 
 
 def _check_rule(epoch: Epoch, command: CloseEpoch) -> None:

@@ -12,6 +12,7 @@ from broker.history.checkpoint_events import (
     CheckpointLost,
     CheckpointMarked,
     CheckpointPruned,
+    CheckpointRefused,
     RetirementBegun,
 )
 from broker.history.regional_events import BrokerEvent, RegionEvent, TeamEvent
@@ -30,6 +31,7 @@ __all__ = [
     "CheckpointLost",
     "CheckpointMarked",
     "CheckpointPruned",
+    "CheckpointRefused",
     "RetirementBegun",
 ]
 
@@ -341,6 +343,7 @@ RunEvent = (
     | GangRunning
     | Progressed
     | CheckpointCompleted
+    | CheckpointRefused
     | CheckpointCopied
     | CheckpointLost
     | CheckpointMarked

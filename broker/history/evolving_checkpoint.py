@@ -8,15 +8,17 @@ from broker.history.events import (
     CheckpointLost,
     CheckpointMarked,
     CheckpointPruned,
+    CheckpointRefused,
     RetirementBegun,
 )
 from broker.history.refusals import IllegalMoveError
-from broker.model.checkpoint import Checkpoint, CheckpointRef, Hold
+from broker.model.checkpoint import Checkpoint, CheckpointRef, Hold, RefusedCheckpoint
 from broker.model.replacing import replace
 from broker.model.run import Run
 
 CheckpointEvent = (
     CheckpointCompleted
+    | CheckpointRefused
     | CheckpointCopied
     | CheckpointLost
     | CheckpointMarked
@@ -24,11 +26,15 @@ CheckpointEvent = (
     | RetirementBegun
 )
 
+REFUSED_KEPT = 100  # on the run; the log has them all
+
 
 def evolve_checkpoint(run: Run, event: CheckpointEvent) -> Run:
     """Return the run after an event of one of its checkpoints."""
     if isinstance(event, CheckpointCompleted):
         return _completed(run, event)
+    if isinstance(event, CheckpointRefused):
+        return _refused(run, event)
     if isinstance(event, RetirementBegun):
         return replace(run, is_retiring=True)
     checkpoint = next((c for c in run.checkpoints if c.ref == event.ref), None)
@@ -97,7 +103,19 @@ def _completed(run: Run, event: CheckpointCompleted) -> Run:
         written_wall_s=event.written_wall_s,
         regions=frozenset({event.region}),
     )
-    return replace(run, checkpoints=(*run.checkpoints, checkpoint))
+    left = tuple(r for r in run.refused if (r.epoch, r.step) != (event.ref.epoch, event.ref.step))
+    return replace(run, checkpoints=(*run.checkpoints, checkpoint), refused=left)
+
+
+def _refused(run: Run, event: CheckpointRefused) -> Run:
+    refused = RefusedCheckpoint(
+        epoch=event.epoch,
+        step=event.step,
+        region=event.region,
+        why=event.why,
+        wall_s=run.updated.wall_s,
+    )
+    return replace(run, refused=(*run.refused, refused)[-REFUSED_KEPT:])
 
 
 def _marked(checkpoint: Checkpoint, event: CheckpointMarked, now_s: float) -> Checkpoint:

@@ -1,4 +1,4 @@
-"""The carrier: brings bundles and checkpoints to where starts want them, and finds new ones.
+"""The carrier: brings bundles and checkpoints to where starts want them, once they are found.
 
 The rule: a copy counts when it was verified, and is written down then. What a waiting leg needs
 goes before what is copied ahead; what is in flight is finished. A copy that fails is loud, and
@@ -9,17 +9,19 @@ from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from broker.history.commands import RecordCheckpoint, RecordCopy, RecordLostCopy, WarnRun
+from broker.history.commands import RecordCopy, RecordLostCopy, WarnRun
 from broker.loops.carrying import holders, wanted, what_it_holds
 from broker.loops.content import Content, ContentError, path_of
 from broker.loops.desk import Clock, Desk, putting_back
 from broker.loops.doubting import Doubter
+from broker.loops.finder import Finder
+from broker.loops.later import Later
 from broker.loops.roster import Roster
 from broker.loops.sight import Sight
-from broker.model.checkpoint import Checkpoint, CheckpointRef, EpochId
+from broker.model.checkpoint import Checkpoint, CheckpointRef
 from broker.model.moment import Moment
 from broker.model.reasons import Reason
-from broker.model.run import Epoch, Placement, Run
+from broker.model.run import Placement, Run
 from broker.model.states import PlacementState
 from broker.placement.line import Agenda
 from broker.placement.view import View
@@ -32,7 +34,6 @@ PERIOD_S = 3600.0
 NO_BUDGET_BYTES = 1 << 62
 COPIES_AT_ONCE = 4
 WISHES_LAST_S = 60.0  # where the next start is likely changes with prices and stockouts
-SOON_S = 1.0  # a save that goes on is mostly whole by then
 MEASURED_BYTES = 16 << 20
 AGAIN_S = 30.0  # a copy or bundle that failed is tried again after so long
 LONG_AGAIN_S = 600.0  # one that cannot succeed by itself
@@ -74,13 +75,11 @@ class Carrier:
         self._wake = wake
         self._clock = clock
         self._moving: dict[TransferKey, _Moving] = {}
-        self._troubled: dict[EpochId, tuple[tuple[int, ...], float]] = {}
-        self._not_before: dict[tuple[str, str], float] = {}
+        self._later: Later[tuple[str, str]] = Later(clock)
+        self._finder = Finder(desk=desk, sight=sight, content=content, clock=clock)
         self._wishes: dict[str, Wanted] = {}
         self._held: dict[str, object] = {}
         self._wish_again = Agenda()
-        # Looked at again at the next tick, which they do not bring nearer.
-        self._pending: set[str] = set()
         self._sent: dict[str, deque[tuple[float, int]]] = {}
         self.changes = desk.log.feed.subscribe()
         self.changes.add(set(roster.names()))
@@ -90,13 +89,11 @@ class Carrier:
         """Collect what has arrived, find new checkpoints, start what is wanted."""
         self._roster.refresh()
         now = self._clock.now()
-        changed = self.changes.take() | self._pending
-        self._pending = set()
+        changed = self.changes.take() | self._finder.take_again()
         await self._desk.for_each(sorted(self._roster.preparing), self._bring_bundles)
         saved = changed & self._roster.with_content
         with putting_back(self.changes, changed):
-            retry = await self._desk.for_each(sorted(saved), self._record)
-            self._pending |= set(retry)
+            await self._finder.look(sorted(saved))
             await self._collect()
         await self._settle_doubts()
         self._wish(changed, now)
@@ -128,7 +125,7 @@ class Carrier:
         here = self._view.bundle_regions.get(digest, frozenset())
         if region in here or region not in self._content.stores:
             return
-        if self._is_too_soon(region, digest):
+        if self._later.is_too_soon((region, digest)):
             return
         try:
             is_there = await self._content.bundle_in(region, digest)
@@ -138,56 +135,6 @@ class Carrier:
         if is_there:
             self._view.apply_bundle(digest, here | {region})
             self._wake.add({run.name})
-
-    # ---- New checkpoints ------------------------------------------------------------------------
-
-    async def _record(self, name: str) -> None:
-        """Describe the open epoch's complete checkpoints that the log does not know yet."""
-        run = self._desk.log.run(name)
-        epoch = None if run is None else run.open_epoch
-        if run is None or epoch is None or epoch.started_s is None:
-            return
-        if epoch.region not in self._content.stores:
-            return
-        seen = self._sight.cluster(epoch.cluster).epoch(run, epoch)
-        known = {c.ref.step for c in run.checkpoints if c.ref.epoch == epoch.id}
-        if seen is None or known.issuperset(seen.checkpoints):
-            return
-        if self._is_too_soon(epoch.region, epoch.id.folder):
-            self._pending.add(name)
-            return
-        await self._describe(run, epoch, known)
-
-    async def _describe(self, run: Run, epoch: Epoch, known: set[int]) -> None:
-        kind = run.intent.workload.checkpoint.format
-        try:
-            finding = await self._content.find(epoch.region, run.uid, epoch.id, kind)
-        except ContentError as error:
-            await self._say_failed(run.name, epoch.region, epoch.id.folder, error)
-            return
-        if finding is None:
-            self._pending.add(run.name)
-            return
-        for one in finding.found:
-            if one.step not in known:
-                await self._desk.tell(
-                    run.name,
-                    RecordCheckpoint(
-                        ref=CheckpointRef(epoch=epoch.id, step=one.step, digest=one.digest),
-                        size_bytes=one.size_bytes,
-                        region=epoch.region,
-                        written_wall_s=one.written_wall_s,
-                    ),
-                )
-        if finding.troubled:
-            # A marker that came before its files, or a save that goes on: look again, not at once,
-            # and ever more rarely while the same ones stay so.
-            former, pause_s = self._troubled.get(epoch.id, ((), 0.0))
-            pause_s = min(2.0 * pause_s, AGAIN_S) if former == finding.troubled else SOON_S
-            self._troubled[epoch.id] = (finding.troubled, pause_s)
-            self._put_off(epoch.region, epoch.id.folder, pause_s)
-        else:
-            self._troubled.pop(epoch.id, None)
 
     # ---- Copies ---------------------------------------------------------------------------------
 
@@ -247,9 +194,7 @@ class Carrier:
     async def _settle_doubts(self) -> None:
         """Say which sources are gone; what was put off on their account is tried from another."""
         lost = {str(path) for path in await self._doubter.look()}
-        if lost:
-            kept = self._not_before.items()
-            self._not_before = {key: at_s for key, at_s in kept if key[1] not in lost}
+        self._later.forget({key for key in self._later.waiting if key[1] in lost})
 
     def _wish(self, changed: frozenset[str], now: Moment) -> None:
         due = self._wish_again.due(now.elapsed_s, 256)
@@ -328,7 +273,7 @@ class Carrier:
             regions=tuple(
                 region
                 for region in wish.regions
-                if region in reachable and not self._is_too_soon(region, newest)
+                if region in reachable and not self._later.is_too_soon((region, newest))
             ),
         )
 
@@ -360,22 +305,10 @@ class Carrier:
     # ---- Failures -------------------------------------------------------------------------------
 
     async def _say_failed(self, name: str, region: str, what: str, error: ContentError) -> None:
-        self._put_off(region, what, AGAIN_S if error.can_retry else LONG_AGAIN_S)
+        self._later.put_off((region, what), AGAIN_S if error.can_retry else LONG_AGAIN_S)
         if not error.can_retry:
             message = f"content for {region}: {error}"[:MESSAGE_MAX]
             await self._desk.tell(name, WarnRun(reason=Reason.COPY_NOT_VERIFIED, message=message))
-
-    def _put_off(self, region: str, what: str, wait_s: float) -> None:
-        self._not_before[region, what] = self._clock.now().elapsed_s + wait_s
-
-    def _is_too_soon(self, region: str, what: str) -> bool:
-        at_s = self._not_before.get((region, what))
-        if at_s is None:
-            return False
-        if self._clock.now().elapsed_s < at_s:
-            return True
-        del self._not_before[region, what]
-        return False
 
 
 def _source_of(wish: Wanted, present: Mapping[CheckpointPath, tuple[str, ...]]) -> str:

@@ -91,6 +91,7 @@ def to_prune(
         FoundCheckpoint(
             path=path_of(run.uid, c.ref),
             stage=Stage.ATTESTED,
+            is_marked=True,
             why="",
             digest=c.ref.digest,
             size_bytes=c.size_bytes,

@@ -22,7 +22,15 @@ from replicator.checkpoint.paths import CheckpointPath
 from replicator.checkpoint.removal import clear_leftover, remove
 from replicator.checkpoint.scan import FoundCheckpoint, Stage, scan
 from replicator.checkpoint.verify import is_ready
-from replicator.errors import Changed, Corrupt, Incomplete, NotFound, ReplicatorError
+from replicator.errors import (
+    Changed,
+    Conflict,
+    Corrupt,
+    Incomplete,
+    NotFound,
+    ReplicatorError,
+    TooLarge,
+)
 from replicator.hashing import OnChunk, is_sha256
 from replicator.stores.port import ContentReader, ContentStore
 from replicator.transfers import Ticket, TransferKey
@@ -61,11 +69,19 @@ class Found:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Troubled:
+    """A step whose marker is there and does not hold, and why: a save that goes on, or none."""
+
+    step: int
+    why: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """What a look at one epoch's checkpoints found. ``troubled`` are the steps of the rest."""
+    """What a look at one epoch's checkpoints found; steps without a marker are in neither."""
 
     found: tuple[Found, ...]
-    troubled: tuple[int, ...] = ()
+    troubled: tuple[Troubled, ...] = ()
 
 
 class Errands:
@@ -156,7 +172,8 @@ class Content:
             return path not in self._let_go
 
         found = tuple(one for one in finding.found if is_kept(one.step))
-        return Finding(found=found, troubled=tuple(s for s in finding.troubled if is_kept(s)))
+        troubled = tuple(one for one in finding.troubled if is_kept(one.step))
+        return Finding(found=found, troubled=troubled)
 
     async def scan(
         self, region: str, run_key: str, folder: str, kind: CheckpointFormat
@@ -251,15 +268,17 @@ def _find(
     store: ContentStore, run_key: str, folder: str, fmt: Format, on_chunk: OnChunk
 ) -> Finding:
     found: list[Found] = []
-    troubled: list[int] = []
+    troubled: list[Troubled] = []
     for one in scan(store, run_key, folder, fmt).checkpoints:
         if one.stage is Stage.PARTIAL:
+            if one.is_marked:
+                troubled.append(Troubled(step=one.path.step, why=one.why))
             continue
         try:
             manifest = attest(store, one.path, fmt, on_chunk).manifest
-        except (Changed, Corrupt, Incomplete, NotFound):
+        except (Changed, Conflict, Corrupt, Incomplete, NotFound, TooLarge) as error:
             # It may be a save that goes on; the next look finds it whole, or never.
-            troubled.append(one.path.step)
+            troubled.append(Troubled(step=one.path.step, why=error.sentence))
             continue
         found.append(
             Found(

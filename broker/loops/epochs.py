@@ -7,13 +7,13 @@ that starts anew waits anew. Read ``EpochBook.facts`` first.
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from broker.history.commands import RecordCheckpoint
 from broker.history.exits import is_own_failure
-from broker.loops.closing import RULES, explain, rank_ends, weigh
+from broker.loops.closing import RULES, explain, failed_unasked, rank_ends, weigh
 from broker.loops.content import Content, ContentError, Finding
+from broker.loops.finder import completed, refusals
 from broker.loops.sight import ClusterSight, Sight
 from broker.loops.translate import machines_of
-from broker.model.checkpoint import CheckpointRef, EpochId
+from broker.model.checkpoint import EpochId
 from broker.model.moment import Moment
 from broker.model.reasons import Reason
 from broker.model.run import CloseRule, Epoch, Run
@@ -77,7 +77,7 @@ class EpochBook:
         seen, placement = sight.epoch(run, epoch), sight.placement(epoch.placement)
         verdict = self.verdict(run, epoch, now)
         closed = RULES[verdict.how] if isinstance(verdict, rules.Closed) else None
-        found: tuple[RecordCheckpoint, ...] = ()
+        finding = Finding(found=())
         unread_until_s = None
         if closed is not None and closed is not CloseRule.NEVER_STARTED:
             until_s = self._unread_until(epoch, notes, now)
@@ -87,7 +87,7 @@ class EpochBook:
             elif closed is not CloseRule.UNREACHABLE and now.elapsed_s < until_s:
                 # Rule (d) has waited for it already.
                 unread_until_s = until_s
-            found = _records(epoch, notes.finding)
+            finding = notes.finding or finding
         is_all_over = closed in (CloseRule.SEEN_ENDED, CloseRule.FENCE_HEARD)
         ends = rank_ends(epoch, seen, placement, is_all_over=is_all_over)
         if ends and notes.first_end_s is None:
@@ -108,7 +108,8 @@ class EpochBook:
             failed_s=notes.failed_s,
             has_failed_unasked=notes.has_failed_unasked,
             closed=closed,
-            found=found,
+            found=completed(epoch, finding),
+            refused=refusals(epoch, finding.troubled),
             cause=explained.cause,
             message=explained.message,
             unread_until_s=unread_until_s,
@@ -137,7 +138,7 @@ class EpochBook:
         notes = self._of(run, epoch)
         if notes.failed_s is None:
             notes.failed_s = now.elapsed_s
-        if sight.is_store_readable and seen is not None and not seen.is_drain_written:
+        if sight.is_store_readable and seen is not None and failed_unasked(seen, placement):
             notes.has_failed_unasked = True
 
     def _is_lost(self, run: Run, epoch: Epoch, sight: ClusterSight, now: Moment) -> bool:
@@ -212,15 +213,3 @@ def _heard(
         at_s = at_s if count == report.beat else now.elapsed_s
         notes.beats[report.nonce] = report.beat, at_s
         yield report.rank, at_s
-
-
-def _records(epoch: Epoch, finding: Finding | None) -> tuple[RecordCheckpoint, ...]:
-    return tuple(
-        RecordCheckpoint(
-            ref=CheckpointRef(epoch=epoch.id, step=one.step, digest=one.digest),
-            size_bytes=one.size_bytes,
-            region=epoch.region,
-            written_wall_s=one.written_wall_s,
-        )
-        for one in (finding.found if finding is not None else ())
-    )

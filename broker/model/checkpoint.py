@@ -37,6 +37,17 @@ class CheckpointRef:
         return self.run_uid == ""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RefusedCheckpoint:
+    """What an epoch saved whose marker is there and does not hold, and why."""
+
+    epoch: EpochId
+    step: int
+    region: str
+    why: str
+    wall_s: float
+
+
 # A hold is said before its fork is made: for so long it counts whatever the fork looks like.
 HOLD_COMES_S = 3600.0
 

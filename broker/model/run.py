@@ -10,7 +10,7 @@ from enum import StrEnum
 
 from broker.model.bill import NO_MACHINES, NOTHING_PAID, Bill, Meter
 from broker.model.capacity import FlavorKey
-from broker.model.checkpoint import Checkpoint, CheckpointRef, EpochId
+from broker.model.checkpoint import Checkpoint, CheckpointRef, EpochId, RefusedCheckpoint
 from broker.model.intent import CapacityType, HardwareOption, Intent, Terms
 from broker.model.moment import Moment
 from broker.model.reasons import FailureClass, Reason
@@ -237,6 +237,7 @@ class Run:
     ``climbed`` says that max wait's ladder is at its last rung. ``next_epoch`` is the number the
     next grant takes. ``bill`` is the sum over ended placements only. ``warnings`` are the last
     loud failures, oldest first. ``request_id`` and ``body_digest`` are those of the submit.
+    ``refused`` are the latest saves whose marker does not hold, oldest first.
     ``is_retiring``: its time in the log is over, and what it left in stores is being removed.
     """
 
@@ -268,6 +269,7 @@ class Run:
     forked_from: str = ""
     body_digest: str = ""
     warnings: tuple[Why, ...] = ()
+    refused: tuple[RefusedCheckpoint, ...] = ()
     is_retiring: bool = False
 
     @property

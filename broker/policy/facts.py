@@ -6,7 +6,7 @@ failed leaves a field as it was. The shell builds these from the port, policy on
 
 from dataclasses import dataclass
 
-from broker.history.commands import RecordCheckpoint
+from broker.history.commands import RecordCheckpoint, RefuseCheckpoint
 from broker.model.bill import NodesFrom
 from broker.model.checkpoint import EpochId
 from broker.model.reasons import Reason
@@ -18,17 +18,17 @@ class EpochFacts:
     """One open epoch as last seen. Points in time are broker seconds.
 
     ``ends`` are the listed ranks that ended or were seen gone (exit code and signal None: gone),
-    ``first_end_s`` is when the first end was seen, ``failed_s`` when the first was that
-    the command ended by itself, without success; ``has_failed_unasked`` says that it was there
-    before a word to drain stood in the store. ``closed`` is the rule by which the start
-    protocol calls the epoch closed, None while it does not. ``found`` is what a scan of its store
-    found complete; ``unread_until_s`` is until when a close waits for a store that cannot be read,
-    None when it waits for none. ``cause`` is what its cluster says happened to the gang or its
-    machines, or COMMAND_FAILED when the first end that it saw was the command's own failure; None
-    for nothing. ``notice_until_s`` is when a machine of it is announced to be taken. ``nodes`` is
-    since when the gang has how many machines, empty where its cluster does not tell. ``heard`` is
-    when each rank that has not ended was last seen to report, by rank; empty while its store cannot
-    be read.
+    ``first_end_s`` is when the first end was seen, ``failed_s`` when the first was that the command
+    ended by itself, without success; ``has_failed_unasked`` says that it was there before a word to
+    drain stood in the store. ``closed`` is the rule by which the start protocol calls the epoch
+    closed, None while it does not. ``found`` is what a scan of its store found complete,
+    ``refused`` what has a marker and is not; ``unread_until_s`` is until when a close waits for a
+    store that cannot be read, None when it waits for none. ``cause`` is what its cluster says
+    happened to the gang or its machines, or COMMAND_FAILED when the first end that it saw was the
+    command's own failure; None for nothing. ``notice_until_s`` is when a machine of it is announced
+    to be taken. ``nodes`` is since when the gang has how many machines, empty where its cluster
+    does not tell. ``heard`` is when each rank that has not ended was last seen to report, by rank;
+    empty while its store cannot be read.
     """
 
     epoch: EpochId
@@ -38,6 +38,7 @@ class EpochFacts:
     has_failed_unasked: bool = False
     closed: CloseRule | None = None
     found: tuple[RecordCheckpoint, ...] = ()
+    refused: tuple[RefuseCheckpoint, ...] = ()
     unread_until_s: float | None = None
     cause: Reason | None = None
     message: str = ""

@@ -36,6 +36,7 @@ def close(view: View, run: Run, facts: EpochFacts, now: Moment) -> tuple[CloseEp
             rule=facts.closed,
             ends=facts.ends if has_ends else (),
             found=facts.found,
+            refused=facts.refused,
             cause=cause,
             message=message,
             nodes=facts.nodes,

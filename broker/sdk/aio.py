@@ -60,6 +60,7 @@ class Runs(_Spoken):
     report = _awaited(runs.report)
     upload_bundle = _awaited(runs.upload_bundle)
     checkpoints = _awaited(runs.checkpoints)
+    refused_checkpoints = _awaited(runs.refused_checkpoints)
     mark = _awaited(runs.mark)
     replicas = _awaited(runs.replicas)
 

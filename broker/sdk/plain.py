@@ -59,6 +59,7 @@ class Runs(_Spoken):
     report = _plain(runs.report)
     upload_bundle = _plain(runs.upload_bundle)
     checkpoints = _plain(runs.checkpoints)
+    refused_checkpoints = _plain(runs.refused_checkpoints)
     mark = _plain(runs.mark)
     replicas = _plain(runs.replicas)
 

@@ -197,6 +197,12 @@ def checkpoints(name: str, *, limit: int = 1000) -> Operation[list[checkpoint_pb
             return found[:limit]
 
 
+def refused_checkpoints(name: str) -> Operation[list[checkpoint_pb2.RefusedCheckpoint]]:
+    """Return what a run saved that looks like a checkpoint and is none, the latest first."""
+    page = yield from ask(CHECKPOINTS, rs.ListCheckpointsRequest(parent=name, page_size=1))
+    return list(page.refused)
+
+
 def mark(
     name: str,
     *,

@@ -46,6 +46,7 @@ _WIDENED = frozenset(
 def advice_for(run: Run, now: Moment) -> list[str]:
     """Return the sentences, the most important first."""
     found = [w.message for w in reversed(run.warnings)][:WARNINGS_SHOWN] if not run.is_ended else []
+    found += _refused(run)
     sentence = _BY_REASON.get(run.why.reason)
     if sentence is not None:
         found.append(sentence.format(run=_short(run)))
@@ -55,6 +56,16 @@ def advice_for(run: Run, now: Moment) -> list[str]:
             f" {_short(run)}`, `broker amend {_short(run)}`."
         )
     return found
+
+
+def _refused(run: Run) -> list[str]:
+    """Say of the last save that looked like a checkpoint and is none, until a later one is one."""
+    last = run.refused[-1] if run.refused else None
+    written_s = max((c.written_wall_s for c in run.checkpoints), default=0.0)
+    if last is None or last.wall_s <= written_s:
+        return []
+    said = f"What it saved as step {last.step} is no checkpoint: {last.why}."
+    return [f"{said} See `broker checkpoints {_short(run)}`."]
 
 
 def _could_be_wider(run: Run, now: Moment) -> bool:

@@ -55,7 +55,7 @@ UNTOLD = frozenset(
         "held_for", "intent", "is_bad", "is_owed", "is_pinned", "label", "message", "name",
         "next_epoch",
         "nodes", "nonces", "patience_s", "request_id", "rule", "seals", "size_bytes", "terms",
-        "uid", "written_wall_s",
+        "uid", "why", "written_wall_s",
     }
 )  # fmt: skip
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from broker.model import billing
 from broker.model.bill import PaidTime, PhaseCost
-from broker.model.checkpoint import Checkpoint, EpochId
+from broker.model.checkpoint import Checkpoint, EpochId, RefusedCheckpoint
 from broker.model.moment import Moment
 from broker.model.names import placement_name
 from broker.model.run import (
@@ -266,6 +266,17 @@ def checkpoint_message(run: Run, checkpoint: Checkpoint) -> checkpoint_pb2.Check
         pinned=checkpoint.is_pinned,
         label=checkpoint.label,
         forks=[hold.fork for hold in checkpoint.holds],
+    )
+
+
+def refused_message(refused: RefusedCheckpoint) -> checkpoint_pb2.RefusedCheckpoint:
+    """Return what a run saved that is no checkpoint."""
+    return checkpoint_pb2.RefusedCheckpoint(
+        step=refused.step,
+        epoch=refused.epoch.number,
+        region=refused.region,
+        message=refused.why,
+        refuse_time=wire.timestamp(refused.wall_s),
     )
 
 

@@ -16,6 +16,7 @@ from broker.service.convert_run import (
     phase_costs_message,
     phases_message,
     place_message,
+    refused_message,
     spending_message,
 )
 from broker.service.filters import query_of
@@ -75,6 +76,7 @@ def list_checkpoints(
     return run_service_pb2.ListCheckpointsResponse(
         checkpoints=[checkpoint_message(run, c) for _, c in page],
         next_page_token=token_of(page[-1][0] if len(beyond) > size else None, request.parent),
+        refused=[refused_message(one) for one in reversed(run.refused) if cursor is None],
     )
 
 

@@ -56,6 +56,8 @@ def _made(event: e.RunEvent) -> str:  # noqa: PLR0912 - one line for each kind o
             return f"step {event.step}{loss}"
         case e.CheckpointCompleted():
             return f"checkpoint of step {event.ref.step} is complete in {event.region}"
+        case e.CheckpointRefused():
+            return f"what it saved as step {event.step} is no checkpoint: {event.why}"
         case e.CheckpointCopied():
             return f"checkpoint of step {event.ref.step} is copied to {event.region}"
         case e.CheckpointLost():

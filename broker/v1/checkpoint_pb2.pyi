@@ -99,6 +99,46 @@ class Checkpoint(_message.Message):
 Global___Checkpoint: _TypeAlias = Checkpoint  # noqa: Y015
 
 @_typing.final
+class RefusedCheckpoint(_message.Message):
+    """What a run saved that is no checkpoint: its marker is there and does not hold."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    STEP_FIELD_NUMBER: _builtins.int
+    EPOCH_FIELD_NUMBER: _builtins.int
+    REGION_FIELD_NUMBER: _builtins.int
+    MESSAGE_FIELD_NUMBER: _builtins.int
+    REFUSE_TIME_FIELD_NUMBER: _builtins.int
+    step: _builtins.int
+    """The training step."""
+    epoch: _builtins.int
+    """The number of the epoch that wrote it."""
+    region: _builtins.str
+    """The region where it lies."""
+    message: _builtins.str
+    """Why it is not believed."""
+    @_builtins.property
+    def refuse_time(self) -> _timestamp_pb2.Timestamp:
+        """When it was first refused."""
+
+    def __init__(
+        self,
+        *,
+        step: _builtins.int = ...,
+        epoch: _builtins.int = ...,
+        region: _builtins.str = ...,
+        message: _builtins.str = ...,
+        refuse_time: _timestamp_pb2.Timestamp | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["refuse_time", b"refuse_time"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["epoch", b"epoch", "message", b"message", "refuse_time", b"refuse_time", "region", b"region", "step", b"step"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RefusedCheckpoint: _TypeAlias = RefusedCheckpoint  # noqa: Y015
+
+@_typing.final
 class Replica(_message.Message):
     """How far one region is behind a run's newest complete checkpoint."""
 

@@ -101,6 +101,8 @@ class _EventTypeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_EventType.V
     """A checkpoint was completed."""
     EVENT_TYPE_CHECKPOINT_COPIED: _EventType.ValueType  # 18
     """A verified copy of a checkpoint stands in another region."""
+    EVENT_TYPE_CHECKPOINT_REFUSED: _EventType.ValueType  # 36
+    """A checkpoint's marker is there and does not hold; the message says why."""
     EVENT_TYPE_CHECKPOINT_LOST: _EventType.ValueType  # 19
     """A copy of a checkpoint is gone or damaged."""
     EVENT_TYPE_CHECKPOINT_MARKED: _EventType.ValueType  # 20
@@ -177,6 +179,8 @@ EVENT_TYPE_CHECKPOINT_COMPLETED: EventType.ValueType  # 17
 """A checkpoint was completed."""
 EVENT_TYPE_CHECKPOINT_COPIED: EventType.ValueType  # 18
 """A verified copy of a checkpoint stands in another region."""
+EVENT_TYPE_CHECKPOINT_REFUSED: EventType.ValueType  # 36
+"""A checkpoint's marker is there and does not hold; the message says why."""
 EVENT_TYPE_CHECKPOINT_LOST: EventType.ValueType  # 19
 """A copy of a checkpoint is gone or damaged."""
 EVENT_TYPE_CHECKPOINT_MARKED: EventType.ValueType  # 20

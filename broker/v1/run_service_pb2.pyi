@@ -886,21 +886,27 @@ class ListCheckpointsResponse(_message.Message):
 
     CHECKPOINTS_FIELD_NUMBER: _builtins.int
     NEXT_PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    REFUSED_FIELD_NUMBER: _builtins.int
     next_page_token: _builtins.str
     """For the next page, empty when there is none."""
     @_builtins.property
     def checkpoints(self) -> _containers.RepeatedCompositeFieldContainer[_checkpoint_pb2.Checkpoint]:
         """The checkpoints."""
 
+    @_builtins.property
+    def refused(self) -> _containers.RepeatedCompositeFieldContainer[_checkpoint_pb2.RefusedCheckpoint]:
+        """What is none, though its marker is there: the latest of them, on the first page alone."""
+
     def __init__(
         self,
         *,
         checkpoints: _abc.Iterable[_checkpoint_pb2.Checkpoint] | None = ...,
         next_page_token: _builtins.str = ...,
+        refused: _abc.Iterable[_checkpoint_pb2.RefusedCheckpoint] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["checkpoints", b"checkpoints", "next_page_token", b"next_page_token"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["checkpoints", b"checkpoints", "next_page_token", b"next_page_token", "refused", b"refused"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

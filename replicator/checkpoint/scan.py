@@ -35,12 +35,14 @@ class Stage(StrEnum):
 class FoundCheckpoint:
     """One ``step-<n>`` directory. ``why`` is empty but for PARTIAL; ``digest`` only for ATTESTED.
 
+    ``is_marked``: its marker is there and not empty, whether or not it holds.
     ``size_bytes`` counts all its objects; ``modified_s`` is the wall time, in seconds since 1970,
     at which the newest of them was written.
     """
 
     path: CheckpointPath
     stage: Stage
+    is_marked: bool
     why: str
     digest: str | None
     size_bytes: int
@@ -134,6 +136,7 @@ def _look(
     seen = FoundCheckpoint(
         path=path,
         stage=Stage.PARTIAL,
+        is_marked=_is_marked(entries, checkpoint_format),
         why="",
         digest=None,
         size_bytes=sum(entry.size_bytes for entry in entries.values()),
@@ -148,6 +151,11 @@ def _look(
     if isinstance(judged, Unfinished):
         return replace(seen, why=judged.why)
     return replace(seen, stage=Stage.COMPLETE)
+
+
+def _is_marked(entries: Mapping[str, Entry], checkpoint_format: Format) -> bool:
+    marker = entries.get(MARKERS[checkpoint_format])
+    return marker is not None and marker.size_bytes > 0
 
 
 def _replica(

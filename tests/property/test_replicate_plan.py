@@ -174,6 +174,7 @@ def found(draw: st.DrawFn) -> tuple[FoundCheckpoint, ...]:
         FoundCheckpoint(
             path=path("r1", step, epoch),
             stage=draw(st.sampled_from(Stage)),
+            is_marked=draw(st.booleans()),
             why="",
             digest=None,
             size_bytes=1,

@@ -205,6 +205,9 @@ SAMPLES: tuple[e.Event, ...] = (
     e.CheckpointCompleted(
         ref=REF, size_bytes=2**33, region="europe-west4", written_wall_s=1_700_000_123.0
     ),
+    e.CheckpointRefused(
+        epoch=EPOCH, step=1235, region="europe-west4", why="its marker cannot be read"
+    ),
     e.CheckpointCopied(ref=REF, region="us-east1"),
     e.CheckpointLost(ref=REF, region="us-east1", message="shard 3 does not match"),
     e.CheckpointMarked(

@@ -5,7 +5,7 @@ import hashlib
 
 import pytest
 
-from broker.loops.content import Content, Finding
+from broker.loops.content import Content, Finding, Troubled
 from broker.loops.off_loop import at_once
 from broker.model.checkpoint import EpochId
 from broker.model.intent import CheckpointFormat
@@ -53,7 +53,9 @@ async def test_a_step_that_does_not_fit_together_is_troubled_unless_it_was_let_g
         )
         content.let_go(path(200))
         finding = await look(content)
-    assert ([one.step for one in finding.found], finding.troubled) == ([100], (300,))
+    why = "it is not the file that the marker claims"
+    assert [one.step for one in finding.found] == [100]
+    assert finding.troubled == (Troubled(step=300, why=why),)
 
 
 @pytest.mark.parametrize("there", [None, b"a packed working directory", b"what a disk made of it"])

@@ -141,6 +141,7 @@ def test_without_a_checkpoint_nobody_is_behind() -> None:
 
 def found(step: int, stage: Stage = Stage.ATTESTED, epoch: str = "e000001-a") -> FoundCheckpoint:
     return FoundCheckpoint(
+        is_marked=stage is not Stage.PARTIAL,
         path=path(step, epoch=epoch),
         stage=stage,
         why="",
