@@ -13,12 +13,13 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from broker import config as configuration
-from broker.config import Config, ConfigError
+from broker import endings
+from broker.config import Config
 from broker.options import Options, StartError
 from broker.service.address import AddressRefusedError, check_address
 
-FAILED, USAGE, UNAVAILABLE = 1, 2, 5
-_EPILOG = """\
+_CODES = "".join(f"  {code:<5}  {meaning}\n" for code, meaning in endings.CODES.items())
+_EPILOG = f"""\
 examples:
   brokerd                                  serve, with three embedded regions on this machine
   brokerd --config /etc/broker/brokerd.toml
@@ -26,6 +27,9 @@ examples:
   brokerd backup /backups/broker.db        while it runs
   brokerd restore /backups/broker.db       into an empty data directory; begins a new incarnation
   brokerd rebuild --check                  prove that the views follow from the events
+
+exit codes:
+{_CODES}  {endings.SIGNALS}
 """
 
 
@@ -38,11 +42,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except Exception as error:
         # One sentence for people where the fault is the world's; the trace where it is ours.
         cause = _cause(error)
-        if isinstance(cause, ConfigError | AddressRefusedError | StartError):
-            code = USAGE
-        elif _is_of_the_world(cause):
-            code = FAILED
-        else:
+        code = endings.code_of(cause)
+        if code == endings.FAULT:
             raise
         sys.stderr.write(f"brokerd: {cause}\n")
         return code
@@ -53,16 +54,6 @@ def _cause(error: BaseException) -> BaseException:
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     return error
-
-
-def _is_of_the_world(error: BaseException) -> bool:
-    """Return whether what ended brokerd is no fault of ours."""
-    from broker.runtime.tasks import Fatal
-    from broker.store.errors import LogError
-    from regions.local.config import ConfigError as WorldError
-    from regions.local.spawn import ClusterDidNotStartError
-
-    return isinstance(error, Fatal | LogError | WorldError | ClusterDidNotStartError)
 
 
 def _serve(parsed: argparse.Namespace) -> int:
@@ -82,7 +73,7 @@ def _back_up(parsed: argparse.Namespace) -> int:
     from broker.store.backup import back_up
     from broker.store.ledger import LOG_NAME
 
-    size_bytes = back_up(_data(parsed) / LOG_NAME, parsed.target)
+    size_bytes = back_up(_there(_data(parsed) / LOG_NAME), parsed.target)
     sys.stdout.write(f"{parsed.target}: {size_bytes} bytes, checked\n")
     return 0
 
@@ -92,6 +83,8 @@ def _restore(parsed: argparse.Namespace) -> int:
     from broker.runtime.clock import MachineReadings, SystemClock
     from broker.store.backup import restore
 
+    if not parsed.backup.is_file():
+        raise StartError(f"there is no backup at {parsed.backup}")
     incarnation = restore(
         parsed.backup,
         _data(parsed),
@@ -110,9 +103,7 @@ def _rebuild(parsed: argparse.Namespace) -> int:
     from broker.store.ledger import LOG_NAME
     from broker.store.rebuild import prove, rebuild
 
-    path = _data(parsed) / LOG_NAME
-    if not path.exists():
-        raise StartError(f"there is no log at {path}")
+    path = _there(_data(parsed) / LOG_NAME)
     if not parsed.check:
         sys.stdout.write(f"rebuilt the views of {rebuild(path)} streams of events\n")
         return 0
@@ -122,7 +113,13 @@ def _rebuild(parsed: argparse.Namespace) -> int:
     sys.stdout.write(
         f"{len(differences)} differences\n" if differences else "the views follow from the events\n"
     )
-    return FAILED if differences else 0
+    return endings.DIFFERENT if differences else endings.OK
+
+
+def _there(log: Path) -> Path:
+    if not log.exists():
+        raise StartError(f"there is no log at {log}")
+    return log
 
 
 def _print_config(_: argparse.Namespace) -> int:

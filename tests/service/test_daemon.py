@@ -15,6 +15,7 @@ import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 
+from broker import endings
 from broker.sdk import Client
 from broker.sdk.intent import parse_intent
 from broker.sdk.settings import find
@@ -119,7 +120,7 @@ def test_a_second_one_on_the_same_data_is_refused_in_words(brokerd: Brokerd) -> 
     first = brokerd.start()
     other = brokerd.run("--server", "127.0.0.1:0")
     _, words = other.communicate(timeout=START_S)
-    assert other.returncode == 1
+    assert other.returncode == endings.IN_THE_WAY
     assert re.fullmatch(
         rf"brokerd: \S+broker\.db is in use by process {first.pid}; stop that brokerd first\n",
         words,
@@ -131,7 +132,7 @@ def test_an_address_that_cannot_be_had_is_one_sentence(brokerd: Brokerd) -> None
     taken.write_text("precious")
     refused = brokerd.run("--server", f"unix:{taken}")
     _, words = refused.communicate(timeout=START_S)
-    assert refused.returncode == 2
+    assert refused.returncode == endings.USAGE
     assert words == (
         f"brokerd: cannot listen on unix:{taken}: something that is no socket is there\n"
     )
@@ -180,7 +181,7 @@ def test_its_tools_back_up_prove_and_restore(brokerd: Brokerd, tmp_path: Path) -
     assert (proven.returncode, proven.stdout) == (0, "the views follow from the events\n")
 
     refused = _tool(brokerd.data, "restore", str(backup))
-    assert refused.returncode == 1
+    assert refused.returncode == endings.IN_THE_WAY
     assert "in use" in refused.stderr
 
     elsewhere = tmp_path / "restored"
