@@ -1,0 +1,122 @@
+"""Who we are to a cluster: a kubeconfig's context, a pod's service account, or a cloud's tokens.
+
+The rule: the official loaders are asked again every minute; they know what has expired, run a
+plugin or read a token's file anew, and keep what still holds. A token never stands in an error.
+Read ``Login.refresh`` first.
+"""
+
+import asyncio
+import os
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+from kubernetes.aio import config
+from kubernetes.aio.client import Configuration
+
+from regions.kueue.errors import AccessError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kubeconfig:
+    """A context of a kubeconfig file. An empty context is the file's current one."""
+
+    path: str
+    context: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InCluster:
+    """The service account of the pod that this process runs in."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Endpoint:
+    """A server by its address, with tokens from elsewhere (a cloud's own credentials).
+
+    ``token`` is asked every minute, and keeps the one it has until that nears its end.
+    """
+
+    host: str
+    ca_pem: str
+    token: Callable[[], Awaitable[str]]
+
+
+Credentials = Kubeconfig | InCluster | Endpoint
+
+
+class Login:
+    """Credentials as a configuration of the official client, kept fresh."""
+
+    def __init__(self, credentials: Credentials, within_s: float) -> None:
+        self._credentials = credentials
+        self._within_s = within_s
+        self._loader: config.kube_config.KubeConfigLoader | None = None
+
+    def forget(self) -> None:
+        """Read everything from the beginning next time: the file itself may be another."""
+        self._loader = None
+
+    async def refresh(self) -> Configuration:
+        """Return a configuration with credentials that hold now. Raises AccessError."""
+        configuration = Configuration()
+        try:
+            async with asyncio.timeout(self._within_s):
+                await self._load(configuration)
+        except TimeoutError as error:
+            why = f"credentials did not come within {self._within_s:g} s"
+            raise AccessError(why) from error
+        except AccessError:
+            raise
+        except Exception as error:
+            # The loaders pass on whatever a file's content or a plugin's answer made of them.
+            raise AccessError(f"credentials cannot be read: {error}") from error
+        return configuration
+
+    async def _load(self, configuration: Configuration) -> None:
+        match self._credentials:
+            case Kubeconfig(path=path, context=context):
+                await self._from_file(configuration, path, context)
+            case InCluster():
+                # The minute of the caller is the refresh: its token's file is read anew here.
+                config.load_incluster_config(configuration, try_refresh_token=False)
+            case Endpoint(host=host, ca_pem=ca_pem, token=token):
+                configuration.host = host.rstrip("/")
+                configuration.ca_cert_data = ca_pem or None
+                configuration.api_key["BearerToken"] = f"Bearer {await token()}"
+
+    async def _from_file(self, configuration: Configuration, path: str, context: str) -> None:
+        if self._loader is not None:
+            await self._loader.load_and_set(configuration)
+            return
+        # What a plugin or a provider renewed stays in memory: the file is somebody else's.
+        self._loader = await config.load_kube_config(
+            _there(path), context or None, configuration, persist_config=False
+        )
+
+
+def identity(configuration: Configuration) -> tuple[object, ...]:
+    """What a connection is made with: another one needs a new client, another token does not."""
+    files = (configuration.ssl_ca_cert, configuration.cert_file, configuration.key_file)
+    return (
+        configuration.host,
+        configuration.ca_cert_data,
+        configuration.verify_ssl,
+        configuration.tls_server_name,
+        configuration.proxy,
+        *((path, _changed_ns(path)) for path in files),
+    )
+
+
+def _there(path: str) -> str:
+    """Return a file's path, its home filled in: the loader passes over one that is not there."""
+    found = os.path.expanduser(path)
+    if not os.path.isfile(found):
+        raise AccessError(f"there is no kubeconfig {found}")
+    return found
+
+
+def _changed_ns(path: str | None) -> int:
+    try:
+        return os.stat(path).st_mtime_ns if path else 0
+    except OSError:
+        return 0
