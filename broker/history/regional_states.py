@@ -6,6 +6,7 @@ The rule: one that nobody has spoken of is its fresh state. Read ``RegionState``
 import hashlib
 from dataclasses import dataclass, field
 from decimal import Decimal
+from functools import lru_cache
 
 from broker.model.moment import Moment
 from broker.model.policy import RegionPolicy, TeamCaps
@@ -97,4 +98,9 @@ class BrokerState:
     @property
     def mark(self) -> str:
         """What all that this log puts into clusters is marked with; it gives nothing of the key."""
-        return hashlib.sha256(f"mark {self.key}".encode()).hexdigest()[:16]
+        return _mark(self.key)
+
+
+@lru_cache(maxsize=8)  # a log has one key, and each tick of a converger asks
+def _mark(key: str) -> str:
+    return hashlib.sha256(f"mark {key}".encode()).hexdigest()[:16]

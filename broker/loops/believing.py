@@ -6,7 +6,8 @@ user's terminal. What is as it may be is passed on as it came. Read ``believed``
 """
 
 import math
-from collections.abc import Callable, Mapping
+import operator
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from decimal import Decimal
 
@@ -42,21 +43,33 @@ def believed(observation: ClusterObservation) -> ClusterObservation:
     blind = tuple(told(said, TEXT_MAX) for said in observation.blind[:SENTENCES_MAX])
     if is_less:
         blind = (*blind, "it shows flavors that cannot be")
+    placements = {
+        name: _placement(seen)
+        for name, seen in observation.placements.items()
+        if name == seen.placement and _is_name(name)
+    }
+    epochs = _epochs(observation.epochs)
+    signals = tuple(
+        _signal(seen)
+        for seen in observation.signals
+        if _is_name(seen.queue) and _is_name(seen.flavor)
+    )
+    is_as_it_came = (
+        blind == observation.blind
+        and epochs is observation.epochs
+        and _are_same(queues, observation.queues)
+        and _are_same(signals, observation.signals)
+        and _are_same(placements.values(), observation.placements.values())
+    )
+    if is_as_it_came:
+        return observation
     return replace(
         observation,
         queues=queues,
         blind=blind,
-        placements={
-            name: _placement(seen)
-            for name, seen in observation.placements.items()
-            if name == seen.placement and _is_name(name)
-        },
-        epochs=_epochs(observation.epochs),
-        signals=tuple(
-            _signal(seen)
-            for seen in observation.signals
-            if _is_name(seen.queue) and _is_name(seen.flavor)
-        ),
+        placements=placements,
+        epochs=epochs,
+        signals=signals,
     )
 
 
@@ -100,12 +113,21 @@ def without_store(observation: ClusterObservation, why: str) -> ClusterObservati
     )
 
 
+def _are_same(some: Collection[object], others: Collection[object]) -> bool:
+    """Whether these are the very same objects: nothing was left out of any of them."""
+    return len(some) == len(others) and all(map(operator.is_, some, others))
+
+
 def _queue(queue: QueueSeen) -> QueueSeen:
+    flavors = tuple(_flavor(flavor) for flavor in queue.flavors if _can_be(flavor))
+    is_fine = _is_count(queue.pending) and _is_count(queue.pending_gpus)
+    if is_fine and _are_same(flavors, queue.flavors):
+        return queue
     return replace(
         queue,
         pending=_count(queue.pending),
         pending_gpus=_count(queue.pending_gpus),
-        flavors=tuple(_flavor(flavor) for flavor in queue.flavors if _can_be(flavor)),
+        flavors=flavors,
     )
 
 

@@ -4,10 +4,8 @@ The rule: news only makes a tick sooner. A tick that raises is the supervisor's,
 agent again after a pause. Read ``keep_going`` first.
 """
 
-import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
@@ -134,9 +132,7 @@ async def keep_going(
         if news is None:
             await clock.sleep(pause_s())
             continue
-        with suppress(TimeoutError):
-            async with asyncio.timeout(pause_s()):
-                await news.wait()
+        await news.wait_within(pause_s())
 
 
 async def keep_looking(

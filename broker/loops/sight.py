@@ -277,7 +277,7 @@ def _said(doubt: StoreDoubt | None) -> tuple[Reason, str] | None:
 
 def _differs(before: ClusterFacts, after: ClusterFacts) -> bool:
     # When it was seen is no difference by itself.
-    return replace(before, seen_elapsed_s=None) != replace(after, seen_elapsed_s=None)
+    return before != replace(after, seen_elapsed_s=before.seen_elapsed_s)
 
 
 def not_configured(cluster: str, region: str, now: Moment) -> ClusterFacts:

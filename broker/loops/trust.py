@@ -10,6 +10,7 @@ import hashlib
 import hmac
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Protocol
 
 from broker.history.regional import BrokerState, RegionState, StoreDoubt
@@ -19,6 +20,7 @@ from regions.launcher import layout, restore
 
 NAME_SHOWN = 8  # characters of a store's name that tell two of them apart
 SIGNED_CHARACTERS = 32  # of a claim's signature: 128 bits
+SIGNATURES_KEPT = 512  # the same few claims are read at every look
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,6 +125,7 @@ def _is_signed(key: str, claims: StoreClaims, number: int, name: str) -> bool:
     return is_signed and said.startswith(f"{number}-")
 
 
+@lru_cache(maxsize=SIGNATURES_KEPT)
 def _signature(key: str, store: str, said: str) -> str:
     """Sign with the store's name too: a claim that was copied into another store proves nothing."""
     text = f"{store} {said}".encode(errors="replace")

@@ -72,6 +72,20 @@ class Changes:
         """Return as soon as there is something to take."""
         await self._bell.wait()
 
+    async def wait_within(self, seconds: float) -> None:
+        """Return as soon as there is something to take, at the latest after so many seconds."""
+        if self._streams:
+            return
+        # One timer that rings the same bell: a timeout around the wait costs several times as much,
+        # and every agent waits here after every tick.
+        timer = asyncio.get_running_loop().call_later(seconds, self._bell.set)
+        try:
+            await self._bell.wait()
+        finally:
+            timer.cancel()
+            if not self._streams:
+                self._bell.clear()
+
 
 class Watch:
     """A bell that rings when its stream changed since it was last waited for."""

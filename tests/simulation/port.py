@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import AsyncIterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Protocol
 
 from regions import gatehouse
@@ -25,6 +25,7 @@ from regions.cluster import (
     Outcome,
     PlacementSeen,
     Queue,
+    QueueSeen,
     Revoke,
     Stage,
     Withdraw,
@@ -80,6 +81,7 @@ class SimPort:
         self._touched: dict[str, float] = {}
         self._jobs: dict[str, wire.JobView] = {}
         self._last: ClusterObservation | None = None
+        self._queues: dict[str, tuple[wire.QueueView, QueueSeen]] = {}
 
     # ---- Seeing ---------------------------------------------------------------------------------
 
@@ -107,7 +109,7 @@ class SimPort:
         if is_silent:
             raise ClusterUnreachableError("it did not answer", self._store_alone(look, now_s))
         observation = self._observation(told, look, now_s)
-        self._last = replace(observation, changed=None)
+        self._last = observation
         return observation
 
     def _observation(self, told: wire.Observed, look: Look, now_s: float) -> ClusterObservation:
@@ -125,7 +127,7 @@ class SimPort:
             is_whole=not blind,
             is_store_readable=not look.trouble,
             blind=blind,
-            queues=tuple(seen.queue_seen(queue) for queue in told.queues),
+            queues=self._queues_seen(told.queues),
             placements=placements,
             epochs=look.epochs,
             signals=tuple(seen.signal_seen(signal, now_s) for signal in told.signals),
@@ -133,6 +135,16 @@ class SimPort:
             keeps_secrets=False,
             claims=look.claims,
         )
+
+    def _queues_seen(self, queues: tuple[wire.QueueView, ...]) -> tuple[QueueSeen, ...]:
+        """Translate the queues that are others than at the last look."""
+        self._queues = {
+            queue.queue: kept
+            if (kept := self._queues.get(queue.queue)) is not None and kept[0] is queue
+            else (queue, seen.queue_seen(queue))
+            for queue in queues
+        }
+        return tuple(translated for _, translated in self._queues.values())
 
     def _store_alone(self, look: Look, now_s: float) -> ClusterObservation:
         return ClusterObservation(
