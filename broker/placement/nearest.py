@@ -16,6 +16,7 @@ from broker.model.reasons import Reason
 from broker.placement.fit import misfit, quota_gpus, words_of
 from broker.placement.view import View
 
+KINDS_SHOWN = 10  # kinds of accelerator in a sentence
 SHOWN = 3  # places named in a sentence; explain shows them all
 NODES_MAX = 1024  # of a gang, as intents may have
 
@@ -38,7 +39,8 @@ class Nearest:
         option, flavor = self.option, self.flavor
         per_node, kind = option.accelerators_per_node, words_of(flavor.capacity_type)
         has = f"{flavor.accelerators_per_node} x {flavor.accelerator}"
-        shape = f"{option.nodes}x{per_node}x{option.accelerator}"
+        nodes = f"{option.nodes}x" if option.nodes > 1 else ""
+        shape = f"{nodes}{per_node}x{option.accelerator}"
         fields = f"nodes: {option.nodes}, accelerators_per_node: {per_node}"
         added = [f"region {flavor.region}"] if self.add_region else []
         added += [f"capacity type {kind}"] if self.add_capacity_type else []
@@ -146,7 +148,7 @@ def _distance(wanted: HardwareOption, found: Nearest) -> tuple[object, ...]:
     lost = wanted.gpus - option.gpus
     price = flavor.price_per_gpu_hour
     return (
-        option.accelerator != wanted.accelerator,
+        _bare(option.accelerator) != _bare(wanted.accelerator),
         lost > 0,
         found.add_region + found.add_capacity_type,
         option.accelerators_per_node != wanted.accelerators_per_node,
@@ -167,7 +169,8 @@ def _why(view: View, workload: Workload, terms: Terms) -> str:
     ]
     if not flavors:
         kinds = sorted({option.accelerator for option in workload.hardware})
-        return f"no place can ever take it; no cluster with {' or '.join(kinds)} has been seen"
+        unseen = f"no place can ever take it; no cluster with {' or '.join(kinds)} has been seen"
+        return unseen + _meant(kinds, sorted(view.keys_of))
     found = [
         (flavor, answer)
         for option, flavor in flavors
@@ -183,6 +186,20 @@ def _why(view: View, workload: Workload, terms: Terms) -> str:
     return "no place can ever take it; " + listed(
         sorted({f"{flavor.region}: {answer[1]}" for flavor, answer in asked})
     )
+
+
+def _meant(kinds: list[str], seen: list[str]) -> str:
+    """Return how a kind that was seen is spelled, or which kinds there are."""
+    spelled = {_bare(kind): kind for kind in seen}
+    meant = dict.fromkeys(spelled[_bare(kind)] for kind in kinds if _bare(kind) in spelled)
+    if meant:
+        return f"; it is spelled {' or '.join(meant)}"
+    return f", only {', '.join(seen[:KINDS_SHOWN])}" if seen else ""
+
+
+def _bare(kind: str) -> str:
+    """Return a kind of accelerator without what people write differently."""
+    return "".join(letter for letter in kind.casefold() if letter.isalnum())
 
 
 def _is_too_wide(workload: Workload, flavors: list[FlavorFacts]) -> bool:

@@ -65,6 +65,35 @@ def test_eight_on_one_node_are_eight_nodes_of_one_where_nodes_have_one() -> None
     )
 
 
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        (
+            "h-100",
+            (
+                "no cluster with h-100 has been seen; it is spelled H100; beta-region (spot) has"
+                " nodes with 8 x H100, and would take 8xH100 (nodes: 1, accelerators_per_node: 8)"
+            ),
+        ),
+        (
+            "B200",
+            (
+                "no cluster with B200 has been seen, only A100, H100; alpha-region (spot) has"
+                " nodes with 8 x A100, and would take 8xA100 (nodes: 1, accelerators_per_node: 8)"
+            ),
+        ),
+    ],
+)
+def test_a_kind_that_is_not_there_is_told_how_it_is_spelled_or_what_is(
+    asked: str, said: str
+) -> None:
+    wanted = HardwareOption(accelerator=asked, accelerators_per_node=8, nodes=1)
+    dear = replace(make_flavor("beta"), price_per_gpu_hour=Decimal(90))
+    found = judged(waiting_run(hardware=(wanted,)), make_flavor("alpha", accelerator="A100"), dear)
+    assert found is not None
+    assert found.message == f"no place can ever take it; {said}"
+
+
 ONLY_ALPHA = Terms(capacity_types=(SPOT,), regions=("alpha-region",))
 NEAREST = [
     ("another shape of as many", ONLY_ALPHA, 1, [small_nodes(per_node=4)], "2x4xH100 in alpha"),
