@@ -163,7 +163,10 @@ class RankReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RankEnded:
-    """The end report of one listed process, create-if-absent and so final."""
+    """The end report of one listed process, create-if-absent and so final.
+
+    ``was_asked``: it had heard that its gang should leave before its command ended.
+    """
 
     rank: int
     nonce: str
@@ -171,6 +174,7 @@ class RankEnded:
     cause: str
     exit_code: int | None
     signal: int | None
+    was_asked: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -146,6 +146,29 @@ def explain(seen: EpochSeen | None, placement: PlacementSeen | None) -> Explaine
     return Explained(cause=None, message="")
 
 
+def failed_unasked(seen: EpochSeen, placement: PlacementSeen | None) -> bool:
+    """Return whether a command that ended by itself did so before anybody could have left.
+
+    ``seen`` was read from the store just now. No clock tells it: those of machines, stores and
+    brokers differ. What stands in a store that holds no word to drain was not brought about by one,
+    and a launcher says whether it had heard such a word before its command ended. One that had not,
+    and was the first of its gang, failed by itself; of one whose peers had heard it and are gone it
+    cannot be said, for without them it could not go on.
+    """
+    if not seen.is_drain_written:
+        return True
+    own = {
+        end.rank
+        for end in seen.ends
+        if not end.was_asked and has_begun_it(_rank_end(end.rank, end, None))
+    }
+    first = _first_end(seen, placement)
+    if first is not None:
+        return first.rank in own
+    has_left = bool(seen.gone) or any(end.was_asked for end in seen.ends)
+    return bool(own) and not has_left
+
+
 def _first_end(seen: EpochSeen | None, placement: PlacementSeen | None) -> RankEnd | None:
     """Return how the rank ended whose end made the cluster end its gang, None when it did not."""
     if placement is None or placement.cause is not Cause.MEMBER_EXITED:

@@ -34,13 +34,14 @@ from regions.launcher.rules import (
 from regions.launcher.store import StoreUnreachable
 from regions.local.state import GangSpec
 from tests.fakes.region_store import ControlStore
-from tests.simulation.training import Gang, Program
+from tests.simulation.training import Gang, Program, contents
 
 GATE_POLL_S = 2.0
 GATE_FRESH_S = 10.0
 CONTROL_POLL_S = 3.0
 END_RETRY_S = 60.0
 END_PAUSE_S = 3.0
+LOADING_S = 0.5  # until a program that cannot read its checkpoint gives up
 
 
 class Ground(Protocol):
@@ -61,6 +62,8 @@ class Ground(Protocol):
     def began(self, process: Process, grant: layout.Grant) -> None: ...
 
     def over(self, process: Process) -> None: ...
+
+    def failed(self, run_key: str, epoch: layout.EpochId, rank: int) -> None: ...
 
     def gone(self, process: Process, exit_code: int | None, signal: int | None) -> None: ...
 
@@ -234,7 +237,26 @@ class Process:
         self.ground.began(self, grant)
         resumed = layout.checkpoint_of(grant.resume_from) if grant.resume_from else None
         self._gang.join(self, self._program, 0 if resumed is None else resumed[1])
+        if grant.resume_from is not None and not self._can_load(grant.resume_from):
+            self.ground.later(LOADING_S, self._cannot_load, grant.epoch)
         self._attend()
+
+    def _can_load(self, path: str) -> bool:
+        """Whether its part of a checkpoint is what was saved; a store that is silent is retried."""
+        found = layout.checkpoint_of(path)
+        assert found is not None
+        wanted = contents(path.split("/")[1], found[0], found[1], self.spec.ranks)
+        name = f"rank-{self.rank}.bin"
+        try:
+            stored = self.control.get(f"{path}/{name}")
+        except StoreUnreachable:
+            return True
+        return stored is not None and stored.read() == wanted[name]
+
+    def _cannot_load(self, epoch: layout.EpochId) -> None:
+        if self.is_training and self._stopping is None:
+            self.ground.failed(self.spec.run_key, epoch, self.rank)
+            self.child_exited(1)
 
     def _attend(self) -> None:
         if self.is_gone or not self.is_training or self.grant is None:
@@ -327,6 +349,7 @@ class Process:
             cause=cause.value,
             exit_code=code if code is not None and code >= 0 else None,
             signal=-code if code is not None and code < 0 else None,
+            was_asked=self._is_draining or self.stop_heard_s is not None,
             at_unix_s=self.ground.now_s(),
         )
         if self.grant is None:

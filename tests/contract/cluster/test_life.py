@@ -48,7 +48,15 @@ async def test_a_gang_waits_at_its_gate_trains_once_granted_and_ends(set_stage: 
     assert (epoch.owner, epoch.placement) == (OwnerState.STARTED, "p1")
     assert dict(enumerate(epoch.nonces)) == whole.standing
     assert epoch.ends == tuple(
-        RankEnded(rank=rank, nonce=nonce, kind="EXITED", cause="command", exit_code=0, signal=None)
+        RankEnded(
+            rank=rank,
+            nonce=nonce,
+            kind="EXITED",
+            cause="command",
+            exit_code=0,
+            signal=None,
+            was_asked=False,
+        )
         for rank, nonce in enumerate(epoch.nonces)
     )
 

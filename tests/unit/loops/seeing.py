@@ -91,6 +91,7 @@ def ended(run: Run, rank: int, exit_code: int | None = 0, **changes: Any) -> Ran
         cause="command",
         exit_code=exit_code,
         signal=None,
+        was_asked=False,
     )
     return replace(end, **changes)
 

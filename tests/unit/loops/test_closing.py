@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from broker.history.commands import PayDebt
-from broker.loops.closing import explain, rank_ends, weigh
+from broker.loops.closing import explain, failed_unasked, rank_ends, weigh
 from broker.loops.converger import _paid
 from broker.loops.sight import ClusterSight
 from broker.model.reasons import Reason
@@ -192,6 +192,59 @@ def test_the_first_end_that_a_cluster_saw_is_the_cause_when_it_was_the_commands_
     assert said.cause is (cause or (Reason.EVICTED if end else None))
     taken = replace(shown, cause=Cause.NODE_LOST)
     assert explain(epoch_seen(story.run, ends=ends), taken).cause is Reason.NODE_LOST
+
+
+# Each rank: its exit code and whether it had heard of the drain by then; None still runs.
+UNHEARD, HEARD, SAVED, KILLED = (1, False), (1, True), (75, True), (None, False)
+
+
+@pytest.mark.parametrize(
+    ("ranks", "first_exit", "is_own"),
+    [
+        ((UNHEARD, None), "", True),  # the others have not left: nobody can have brought it about
+        ((UNHEARD, UNHEARD), "", True),
+        ((HEARD, None), "", False),  # its code may fail at what it was asked to do
+        ((UNHEARD, SAVED), "", False),  # without the one that left it cannot go on
+        ((UNHEARD, SAVED), "m0", True),  # the cluster saw it end first
+        ((UNHEARD, SAVED), "m1", False),
+        ((UNHEARD, KILLED), "", False),
+        ((UNHEARD, KILLED), "m0", True),
+        ((SAVED, SAVED), "m0", False),
+        ((None, None), "", False),
+    ],
+)
+def test_a_failure_and_a_drain_seen_at_once_are_told_apart_by_who_had_heard_it(
+    ranks: tuple[tuple[int | None, bool] | None, ...], first_exit: str, is_own: bool
+) -> None:
+    story = Story().accepted().training()
+    ends = tuple(
+        ended(story.run, rank, one[0], was_asked=one[1])
+        for rank, one in enumerate(ranks)
+        if one is not None and one != KILLED
+    )
+    gone = frozenset(rank for rank, one in enumerate(ranks) if one == KILLED)
+    members = tuple(
+        MemberSeen(
+            rank=rank,
+            member=f"m{rank}",
+            is_alive=one is None,
+            exit_code=None if one is None else one[0],
+            signal=9 if one == KILLED else None,
+        )
+        for rank, one in enumerate(ranks)
+    )
+    shown = placement_seen(
+        story.placement("alpha"),
+        story.run,
+        stage=Stage.ENDED,
+        cause=Cause.MEMBER_EXITED if first_exit else Cause.NONE,
+        members=members,
+        first_exit=first_exit,
+    )
+    seen = epoch_seen(story.run, ends=ends, gone=gone, is_drain_written=True)
+    assert failed_unasked(seen, shown) is is_own
+    # What stands in a store that holds no word to drain was not brought about by one.
+    assert failed_unasked(replace(seen, is_drain_written=False), shown)
 
 
 def test_a_process_that_its_owner_does_not_list_is_no_failure_of_its_command() -> None:

@@ -141,7 +141,13 @@ async def test_one_of_ours_that_trains_is_told_to_stop_and_removed_when_it_has(
     await broker.agents.reaper.tick()
     assert [type(action) for action in cluster.heard] == [Fence]
     end = RankEnded(
-        rank=0, nonce="00000000aa", kind="FENCED", cause="fence", exit_code=None, signal=15
+        rank=0,
+        nonce="00000000aa",
+        kind="FENCED",
+        cause="fence",
+        exit_code=None,
+        signal=15,
+        was_asked=True,
     )
     half = replace(STARTED, is_fence_written=True, ends=(end,))
     show_epoch(broker, half)

@@ -35,6 +35,7 @@ END = layout.End(
     cause="command",
     exit_code=0,
     signal=None,
+    was_asked=False,
     at_unix_s=1.0,
 )
 REPORT = layout.Report(
@@ -131,6 +132,7 @@ def test_who_left_the_gate_does_not_stand_there_and_its_end_counts_for_the_epoch
         cause="gate_timeout",
         exit_code=None,
         signal=None,
+        was_asked=False,
         at_unix_s=1.0,
     )
     store.create_if_absent(KEYS.gate_end("p1", B), codec.write_end(left))
