@@ -4,7 +4,7 @@ what other terms would bring.
 Read ``show_estimate`` first.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
@@ -142,17 +142,19 @@ class Variant:
 def simulate(session: Session, **said: Any) -> None:
     """Compare what other terms would bring under the present capacity. Nothing is submitted.
 
-    Each accepted capacity type and region is tried alone, each hardware option alone, and then
-    what the terms do not accept: every region and every capacity type.
+    Each accepted capacity type and region is tried alone (where no region is named each that there
+    is), each hardware option alone, and then what the terms do not accept: every region and every
+    capacity type.
     """
     found = intent_of(said)
     team = found.team or session.team
     tried: list[tuple[str, offer_pb2.Estimate | None, str]] = []
-    for variant in variants(found.message):
+    there = [words.id_of(region.name) for region in session.client.regions.find().regions]
+    for variant in variants(found.message, there):
         try:
             answer = session.client.runs.validate(team, variant.intent)
         except Invalid as error:
-            if variant.title == AS_IT_IS:
+            if variant.intent is found.message:
                 raise
             tried.append((variant.title, None, error.message))
         else:
@@ -166,15 +168,20 @@ def simulate(session: Session, **said: Any) -> None:
 AS_IT_IS = "as it is"
 
 
-def variants(intent: intent_pb2.Intent) -> Iterator[Variant]:
-    """Yield the intent as it is, narrowed to one of each thing it accepts, and widened."""
-    yield Variant(title=AS_IT_IS, intent=intent)
+def variants(intent: intent_pb2.Intent, there: Sequence[str]) -> Iterator[Variant]:
+    """Yield the intent as it is, narrowed to one of each thing it accepts, and widened.
+
+    ``there`` are the ids of all regions: one that names none accepts them all.
+    """
+    named = intent.terms.regions
+    yield Variant(title=AS_IT_IS if named else f"{AS_IT_IS}, every region", intent=intent)
     terms, hardware = intent.terms, intent.workload.hardware
     for capacity_type in terms.capacity_types if len(terms.capacity_types) > 1 else ():
         changed = _copy(intent)
         changed.terms.capacity_types[:] = [capacity_type]
         yield Variant(title=f"only {words.short_kind(capacity_type)}", intent=changed)
-    for region in terms.regions if len(terms.regions) > 1 else ():
+    accepted = terms.regions or there
+    for region in accepted if len(accepted) > 1 else ():
         changed = _copy(intent)
         changed.terms.regions[:] = [region]
         yield Variant(title=f"only {region}", intent=changed)
