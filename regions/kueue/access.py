@@ -7,7 +7,7 @@ what it hands on. Read ``Api.ask`` first.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
@@ -81,7 +81,7 @@ class Api:
         async with self._answer(asked, bounds) as response:
             return await _whole(response)
 
-    async def lines(self, path: str, query: Mapping[str, str]) -> AsyncIterator[bytes]:
+    async def lines(self, path: str, query: Mapping[str, str]) -> AsyncGenerator[bytes, None]:
         """Yield the lines of an answer that goes on, until the server ends it.
 
         Raises ClusterError; SilentError too when no whole line came for ``silence_s``.

@@ -1,0 +1,322 @@
+"""The informer, over a script of pages and lines: what it keeps, when it lists anew and waits."""
+
+import asyncio
+import contextlib
+import json
+import random
+from collections.abc import AsyncGenerator, Callable
+
+import pytest
+
+from regions.kueue.errors import BrokenError, ClusterError, ExpiredError, SilentError, refusal
+from regions.kueue.objects import kinds
+from regions.kueue.objects.kinds import Unreadable
+from regions.kueue.objects.priority_class import PriorityClass
+from regions.kueue.watching import Bounds, Informer
+from tests.unit.regions.kueue import kube
+from tests.unit.regions.kueue.clocks import StepClock
+
+Page = bytes | ClusterError
+Lines = list[bytes | ClusterError]
+
+
+def thing(name: str, value: object = 1, version: str = "1", uid: str = "") -> kube.Json:
+    return {"metadata": kube.meta(name, uid=uid) | {"resourceVersion": version}, "value": value}
+
+
+def page(*items: kube.Json, version: str = "10", token: str = "") -> bytes:
+    return json.dumps(
+        {"metadata": {"resourceVersion": version, "continue": token}, "items": list(items)}
+    ).encode()
+
+
+def line(type_: str, raw: object) -> bytes:
+    return json.dumps({"type": type_, "object": raw}).encode()
+
+
+def bookmark(version: str) -> bytes:
+    return line("BOOKMARK", {"metadata": {"resourceVersion": version}})
+
+
+def gone() -> ClusterError:
+    return refusal(410, "Expired", "too old")
+
+
+class Script:
+    """A source that tells what it was given, in order; at its end it waits for ever."""
+
+    def __init__(self, pages: list[Page], watches: list[Lines]) -> None:
+        self.pages = pages
+        self.watches = watches
+        self.asked: list[tuple[str, ...]] = []
+        self.is_over = asyncio.Event()
+
+    async def page(self, scope: str, token: str, limit: int) -> bytes:
+        self.asked.append(("list", scope, token, str(limit)))
+        if not self.pages:
+            await self.wait_for_ever()
+        found = self.pages.pop(0)
+        if isinstance(found, ClusterError):
+            raise found
+        return found
+
+    async def watch(self, scope: str, version: str, seconds: int) -> AsyncGenerator[bytes, None]:
+        assert 300 <= seconds <= 600
+        self.asked.append(("watch", scope, version))
+        if not self.watches:
+            await self.wait_for_ever()
+        for each in self.watches.pop(0):
+            if isinstance(each, ClusterError):
+                raise each
+            yield each
+
+    async def wait_for_ever(self) -> None:
+        self.is_over.set()
+        await asyncio.Event().wait()
+
+
+class Play:
+    """One informer that has heard a whole script."""
+
+    def __init__(
+        self,
+        pages: list[Page],
+        watches: list[Lines],
+        *,
+        scopes: tuple[str, ...] = ("",),
+        keeps: Callable[[PriorityClass], bool] | None = None,
+    ) -> None:
+        self.clock = StepClock()
+        self.script = Script(pages, watches)
+        self.told = 0
+        self.informer = Informer(
+            kinds.PRIORITY_CLASSES,
+            "v1beta2",
+            self.script,
+            clock=self.clock,
+            chance=random.Random(7),
+            scopes=scopes,
+            keeps=keeps,
+            tells=self.tell,
+            bounds=Bounds(),
+        )
+
+    def tell(self) -> None:
+        self.told += 1
+
+    async def to_its_end(self) -> "Play":
+        running = asyncio.create_task(self.informer.run())
+        ending = asyncio.create_task(self.script.is_over.wait())
+        await asyncio.wait({running, ending}, timeout=30, return_when=asyncio.FIRST_COMPLETED)
+        assert self.script.is_over.is_set(), running
+        running.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await running
+        return self
+
+    @property
+    def values(self) -> dict[str, int]:
+        return {key: each.value for key, each in self.informer.cache.objects.items()}
+
+    @property
+    def waits(self) -> list[float]:
+        return [pause for pause in self.clock.pauses if pause]
+
+
+async def play(pages: list[Page], watches: list[Lines], **more: object) -> Play:
+    return await Play(pages, watches, **more).to_its_end()  # type: ignore[arg-type]
+
+
+async def test_a_list_comes_in_pages_and_the_watch_goes_on_from_it() -> None:
+    seen = await play(
+        [page(thing("a"), token="next"), page(thing("b", 2), version="10")],
+        [[line("ADDED", thing("c", 3, "11")), line("DELETED", thing("a", 1, "12"))]],
+    )
+    assert seen.script.asked == [
+        ("list", "", "", "500"),
+        ("list", "", "next", "500"),
+        ("watch", "", "10"),
+        ("watch", "", "12"),
+    ]
+    assert seen.values == {"b": 2, "c": 3}
+    assert seen.told == 3
+    assert seen.waits == []
+
+
+async def test_a_bookmark_moves_the_position_and_changes_nothing() -> None:
+    seen = await play([page(thing("a"))], [[bookmark("99")]])
+    assert seen.script.asked[-1] == ("watch", "", "99")
+    assert (seen.values, seen.told) == ({"a": 1}, 1)
+
+
+async def test_silence_opens_the_watch_again_where_it_stood() -> None:
+    seen = await play(
+        [page(thing("a"))], [[line("MODIFIED", thing("a", 2, "11")), SilentError("silent")], []]
+    )
+    assert seen.script.asked == [
+        ("list", "", "", "500"),
+        ("watch", "", "10"),
+        ("watch", "", "11"),
+        ("watch", "", "11"),
+    ]
+    assert seen.values == {"a": 2}
+
+
+@pytest.mark.parametrize(
+    "what",
+    [
+        [gone()],
+        [line("ERROR", {"kind": "Status", "code": 410, "reason": "Expired"})],
+        [b"{"],
+        [b"[]"],
+        [b"\xff"],
+        [line("ADDED", {})],
+        [line("ADDED", {"metadata": {"name": 1, "uid": "u"}})],
+        [line("BOOKMARK", {"metadata": {}})],
+        [line("SHOUTED", thing("a"))],
+        [BrokenError("within a line")],
+    ],
+)
+async def test_what_cannot_be_followed_is_listed_anew(what: Lines) -> None:
+    seen = await play(
+        [page(thing("a"), thing("b")), page(thing("b", 2, "5"), version="20")], [what]
+    )
+    assert [each[0] for each in seen.script.asked] == ["list", "watch", "list", "watch"]
+    assert seen.values == {"b": 2}
+    assert len(seen.waits) == 1
+
+
+async def test_what_was_seen_stays_until_the_new_list_is_whole() -> None:
+    part = Play(
+        [page(thing("a")), page(thing("b"), token="next")],
+        [[line("ADDED", thing("c", 3, "11")), gone()]],
+    )
+    await part.to_its_end()
+    assert part.values == {"a": 1, "c": 3}
+    assert part.informer.health.heard_s == 1000.0
+    assert "too old" in part.informer.health.trouble
+
+
+async def test_pages_that_outlive_the_servers_memory_are_asked_for_at_once() -> None:
+    seen = await play([page(thing("a"), token="next"), gone(), page(thing("b", 2))], [])
+    limits = [each[3] for each in seen.script.asked if each[0] == "list"]
+    assert limits == ["500", "500", "0"]
+    assert seen.values == {"b": 2}
+
+
+async def test_a_list_anew_keeps_the_very_objects_that_did_not_change() -> None:
+    first = Play([page(thing("a"), thing("b"))], [])
+    await first.to_its_end()
+    before = first.informer.cache.objects["a"]
+    mark = first.informer.cache.generation
+    first.script.pages = [page(thing("a"), thing("b", 2, "5"))]
+    first.script.watches = [[gone()]]
+    first.script.is_over.clear()
+    await first.to_its_end()
+    assert first.informer.cache.objects["a"] is before
+    assert first.informer.cache.changed_since(mark) == frozenset("b")
+
+
+async def test_one_that_was_made_again_under_its_name_is_another() -> None:
+    seen = await play([page(thing("a"))], [[line("MODIFIED", thing("a", 5, "1", uid="another"))]])
+    assert seen.values == {"a": 5}
+
+
+async def test_one_that_cannot_be_read_does_not_end_the_watch() -> None:
+    bad = thing("bad", "much", "11")
+    seen = await play(
+        [page(thing("a"), thing("old", []))], [[line("ADDED", bad), line("ADDED", thing("c"))]]
+    )
+    assert seen.values == {"a": 1, "c": 1}
+    assert {key: type(each) for key, each in seen.informer.cache.unreadable.items()} == {
+        "bad": Unreadable,
+        "old": Unreadable,
+    }
+
+
+async def test_what_is_not_wanted_is_not_kept() -> None:
+    seen = await play(
+        [page(thing("a"), thing("b", 2))],
+        [[line("MODIFIED", thing("a", 2, "11")), line("ADDED", thing("c", 1, "12"))]],
+        keeps=lambda each: each.value == 1,
+    )
+    assert seen.values == {"c": 1}
+
+
+async def test_a_list_that_never_comes_leaves_everything_unknown() -> None:
+    seen = await play([SilentError("away"), page(version=""), b"<html>"], [])
+    assert seen.informer.health.heard_s is None
+    assert "prioritycl" in seen.informer.health.trouble
+
+
+async def test_the_waits_grow_to_a_bound_and_begin_anew_when_something_is_heard() -> None:
+    failing: list[Page] = [SilentError("away") for _ in range(12)]
+    seen = await play([*failing, page(thing("a"))], [[bookmark("11"), SilentError("cut")]])
+    *growing, last = seen.waits
+    bases = [min(30.0, 0.5 * 2**at) for at in range(12)]
+    assert all(0.5 <= wait / base <= 1.5 for wait, base in zip(growing, bases, strict=True))
+    assert len({round(wait / base, 6) for wait, base in zip(growing, bases, strict=True)}) == 12
+    assert last < 1.0
+
+
+async def test_a_server_that_ends_every_watch_at_once_is_not_asked_in_a_loop() -> None:
+    seen = await play([page(thing("a"))], [[], [], []])
+    assert len(seen.waits) == 3
+    assert sorted(seen.waits) == seen.waits
+
+
+async def test_a_server_that_asks_for_time_gets_it() -> None:
+    seen = await play([refusal(429, "Busy", "slow down", 20.0), page(thing("a"))], [])
+    assert seen.waits == [20.0]
+    assert seen.values == {"a": 1}
+
+
+async def test_a_right_that_is_missing_for_all_may_be_there_for_one_namespace() -> None:
+    seen = await play([refusal(403, "Forbidden", "no"), page(thing("a"))], [], scopes=("", "team"))
+    assert seen.script.asked[:2] == [("list", "", "", "500"), ("list", "team", "", "500")]
+    assert seen.values == {"a": 1}
+    health = seen.informer.health
+    assert (health.scope, health.trouble, health.is_denied) == ("team", "", False)
+
+
+async def test_without_any_right_it_is_said_and_asked_for_again_later() -> None:
+    no = refusal(403, "Forbidden", "user u cannot list")
+    seen = await play([no, no], [], scopes=("", "team"))
+    health = seen.informer.health
+    assert health.is_denied
+    assert health.heard_s is None
+    assert health.trouble == (
+        "we may not see workloadpriorityclasses.kueue.x-k8s.io: user u cannot list"
+    )
+    assert len(seen.waits) == 1
+    assert 150.0 <= seen.waits[0] <= 450.0
+
+
+async def test_a_kind_that_is_not_served_any_more_is_said() -> None:
+    seen = await play([page(thing("a"))], [[refusal(404, "NotFound", "no such page")]])
+    assert seen.informer.health.is_denied
+    assert "not served" in seen.informer.health.trouble
+
+
+async def test_it_can_be_cancelled_wherever_it_is() -> None:
+    closed: list[str] = []
+
+    class Watched(Script):
+        async def watch(
+            self, scope: str, version: str, seconds: int
+        ) -> AsyncGenerator[bytes, None]:
+            try:
+                async for each in super().watch(scope, version, seconds):
+                    yield each
+            finally:
+                closed.append(version)
+
+    played = Play([page(thing("a"))], [])
+    played.informer._source = Watched([page(thing("a"))], [[bookmark("11")]])
+    played.script = played.informer._source
+    await played.to_its_end()
+    assert closed == ["10", "11"]
+
+
+def test_expired_is_the_error_of_410() -> None:
+    assert isinstance(gone(), ExpiredError)
