@@ -13,7 +13,7 @@ from regions.kueue.objects.quantity import MOST, amount
 
 LONGEST_TEXT = 4096
 """Characters of a name, a label, a reason: no valid one has more than 253 and a prefix."""
-LONGEST_MESSAGE = 1024
+LONGEST_MESSAGE = 2048
 """Characters that are kept of a sentence."""
 MOST_ITEMS = 4096
 """Items of a list or a map: a gang's pods and a queue's flavors are far below."""

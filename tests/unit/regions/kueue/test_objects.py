@@ -207,7 +207,7 @@ def test_an_object_that_cannot_be_read_is_kept_with_its_reason(
 
 def test_words_for_people_are_cut_and_never_refused() -> None:
     raw = kube.workload(conditions=(kube.condition("Evicted", message="x" * 100_000),))
-    assert len(workload_of(raw).conditions[0].message) == 1024
+    assert len(workload_of(raw).conditions[0].message) == 2048
 
 
 def test_equal_words_are_one_object_in_memory() -> None:
