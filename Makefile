@@ -11,10 +11,10 @@ BIN    := .venv/bin
 STAMP  := .venv/.installed
 LOCK   := .ci/requirements.lock
 
-.PHONY: help demo test test-alone test-simulated check proto bench sim fmt lock clean
+.PHONY: help demo test test-alone test-simulated cluster-up cluster-down test-cluster check proto bench sim fmt lock clean
 
 help: ## list these commands
-	@awk -F':.*## ' '/^[a-z]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 demo: $(STAMP) ## one training run over three regions of this machine, from intent to result
 	@$(BIN)/python -m broker.demo
@@ -30,6 +30,18 @@ test-alone:
 
 test-simulated:
 	nice $(BIN)/python -m tests.simulation --seeds 0:200 --jobs 1
+
+# The rig: etcd, Kubernetes, Kueue and JobSet from pinned Go modules, with pods as processes. The
+# first use builds it, about 20 minutes on 2 cores; what is built stays in the user's cache.
+cluster-up: $(STAMP) ## three real Kueue regions on this machine; says where they are
+	@$(BIN)/python -m tests.cluster.rig up
+
+cluster-down: $(STAMP) ## end them
+	@$(BIN)/python -m tests.cluster.rig down
+
+test-cluster: $(STAMP) ## the tests that need real control planes, real Kueue, real processes
+	@$(BIN)/python -m tests.cluster.rig build
+	$(BIN)/pytest tests/cluster -m cluster
 
 check: $(STAMP) ## lint, types, layers, protos: under 30 seconds when warm
 	$(BIN)/ruff check --quiet

@@ -1,0 +1,153 @@
+"""The rig by hand: ``build`` its programs, ``up`` three regions, ``down`` again.
+
+``up`` leaves the regions running in a process of its own, ``serve``; its folder says where. Read
+``main``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import fcntl
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from tests.cluster.rig import fleet
+from tests.cluster.rig.building import RigNotBuiltError, build
+from tests.cluster.rig.children import ROOT, last_lines
+from tests.cluster.rig.manifests import namespace
+from tests.cluster.rig.rig import Rig
+from tests.cluster.rig.waiting import wait_until
+
+REGIONS = {
+    "us-central1": "us-central1-a",
+    "europe-west4": "europe-west4-b",
+    "asia-east1": "asia-east1-c",
+}
+NODES = {"RESERVED": 2, "ON_DEMAND": 2, "SPOT": 4}
+SHARES = (
+    fleet.Share(capacity_type="RESERVED", nominal=16),
+    fleet.Share(capacity_type="ON_DEMAND", nominal=16),
+    fleet.Share(capacity_type="SPOT", nominal=32),
+    fleet.Share(capacity_type="FLEX", nominal=64),
+)
+TEAM = "team-a"
+READY, LOCK, LOG = "ready", "lock", "rig.log"
+UP_WITHIN_S, DOWN_WITHIN_S = 600.0, 60.0
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run one command; return the exit status."""
+    parser = argparse.ArgumentParser(prog="python -m tests.cluster.rig", description=__doc__)
+    parser.add_argument("command", choices=("build", "up", "down", "serve"))
+    parser.add_argument("--folder", type=Path, default=standard_folder())
+    options = parser.parse_args(arguments)
+    try:
+        match options.command:
+            case "build":
+                print(f"ready in {build(say).folder}")
+            case "up":
+                up(options.folder)
+            case "down":
+                down(options.folder)
+            case "serve":
+                serve(options.folder)
+    except (RigNotBuiltError, TimeoutError) as error:
+        print(error, file=sys.stderr)
+        return 1
+    return 0
+
+
+def say(words: str) -> None:
+    print(words, flush=True)
+
+
+def up(folder: Path) -> None:
+    """Build what is missing, start the regions, and say where they are."""
+    build(say)
+    if holder(folder) is not None:
+        say(f"already up in {folder}")
+    else:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        (folder / READY).unlink(missing_ok=True)
+        say(f"starting {len(REGIONS)} regions in {folder}")
+        with (folder / LOG).open("wb") as log:
+            started = subprocess.Popen(
+                [sys.executable, "-m", "tests.cluster.rig", "serve", f"--folder={folder}"],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                cwd=ROOT,
+                start_new_session=True,
+            )
+        wait_until(
+            lambda: (folder / READY).exists() or started.poll() is not None,
+            UP_WITHIN_S,
+            f"the regions (see {folder / LOG})",
+        )
+        if started.poll() is not None:
+            raise TimeoutError(f"the regions did not start:\n{last_lines(folder / LOG)}")
+    say((folder / READY).read_text().rstrip())
+    say("end them with: make cluster-down")
+
+
+def down(folder: Path) -> None:
+    """End the regions that are up, if any are."""
+    pid = holder(folder)
+    if pid is None:
+        say("nothing is up")
+        return
+    os.kill(pid, signal.SIGTERM)
+    wait_until(lambda: holder(folder) is None, DOWN_WITHIN_S, "the end of the regions")
+    say("down")
+
+
+def serve(folder: Path) -> None:
+    """Run the regions until SIGTERM. What ``up`` starts."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    with (folder / LOCK).open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        lock.write(str(os.getpid()))
+        lock.flush()
+        state = Path(tempfile.mkdtemp(prefix="run-", dir=folder))
+        try:
+            with Rig(tuple(REGIONS), state) as rig:
+                lines = []
+                for name, region in rig.regions.items():
+                    fleet.equip(region, REGIONS[name], NODES)
+                    region.api.apply(
+                        namespace(TEAM),
+                        fleet.cluster_queue("training", SHARES, cohort="research"),
+                        fleet.local_queue("training", TEAM, "training"),
+                    )
+                    lines.append(f"export KUBECONFIG={region.kubeconfig()}  # {name}")
+                (folder / READY).write_text("\n".join(lines) + "\n")
+                while True:
+                    time.sleep(3600)
+        finally:
+            (folder / READY).unlink(missing_ok=True)
+            subprocess.run(["rm", "-rf", str(state)], check=False)
+
+
+def holder(folder: Path) -> int | None:
+    """Return the pid of who serves in a folder, or None."""
+    with contextlib.suppress(FileNotFoundError), (folder / LOCK).open("r+") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return int(lock.read())
+    return None
+
+
+def standard_folder() -> Path:
+    """Return where ``up`` keeps its regions unless told otherwise."""
+    return Path(tempfile.gettempdir(), f"capacity-broker-rig-{os.getuid()}", "up")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
