@@ -117,6 +117,10 @@ def _rebuild(parsed: argparse.Namespace) -> int:
 
 
 def _there(log: Path) -> Path:
+    from broker.store.replacing import RESTORED
+
+    if Path(f"{log}{RESTORED}").exists():
+        raise StartError(f"a restore to {log} was broken off; the next start of brokerd ends it")
     if not log.exists():
         raise StartError(f"there is no log at {log}")
     return log

@@ -6,6 +6,7 @@ and the next start goes on from the log. Read ``serve`` first.
 
 import asyncio
 import contextlib
+import logging
 import os
 import signal
 import sys
@@ -20,8 +21,11 @@ from broker.runtime.tasks import Supervisor
 from broker.service.server import AddressTakenError, build_server
 from broker.store.ledger import LOG_NAME, open_early
 from broker.store.recovery import read_mark
+from broker.store.replacing import finish_broken_off
 
 STOP_S = 5.0  # what calls under way get to end by themselves
+
+_log = logging.getLogger(__name__)
 
 
 async def serve(options: Options) -> None:
@@ -30,6 +34,9 @@ async def serve(options: Options) -> None:
     if options.lifeline is not None:
         _stop_with(options.lifeline, stopped)
     log = options.data / LOG_NAME
+    broken_off = finish_broken_off(log)
+    if broken_off is not None:
+        _log.warning("%s: %s", log, broken_off)
     clock = SystemClock(read_mark(log), MachineReadings())
     fleet = open_fleet(options.config, options.data)
     ledger = open_early(log, clock, regions=fleet.regions)

@@ -4,7 +4,6 @@ The rule: a file has its name only when it is whole and on the disk. A restored 
 incarnation, above every one that stores may have seen. Read ``back_up`` and ``restore`` first.
 """
 
-import os
 import shutil
 import sqlite3
 from collections.abc import Callable
@@ -20,11 +19,10 @@ from broker.store.ledger import LOG_NAME
 from broker.store.lock import hold
 from broker.store.rebuild import prove
 from broker.store.recovery import MarkingClock, read_mark, recover
+from broker.store.replacing import RESTORING, decide, finish, put_in_place, remove
 from broker.store.schema import open_database, read_meta
 from broker.store.streams import BROKER_STREAM
 from broker.store.views import read_snapshot
-
-BESIDE = ("-wal", "-shm")  # what SQLite keeps beside a database
 
 
 def back_up(path: Path, target: Path) -> int:
@@ -45,7 +43,7 @@ def back_up(path: Path, target: Path) -> int:
             source.conn.backup(copy)  # one step: writers go on, and what they add is not in it
             copy.execute("pragma journal_mode = delete")  # all in the one file
             _check_whole(copy, path)
-        _put_in_place(part, target)
+        put_in_place(part, target)
     except (sqlite3.OperationalError, OSError) as error:
         raise LogUnwritableError(f"cannot back up {path} to {target}: {error}") from error
     except sqlite3.DatabaseError as error:
@@ -66,25 +64,25 @@ def restore(
     """Make a backup the log of a data directory; return its new incarnation.
 
     ``clock`` continues broker time from a mark. A directory that holds anything is refused unless
-    told; then what it has of a log is moved aside, not removed. Raises LogInUseError,
-    LogExistsError, LogUnwritableError, LogIncompatibleError, or LogDamagedError for a backup that
-    is not whole.
+    told; then what it has of a log is moved aside, not removed. A kill at any moment leaves the
+    former log or this one (``replacing``). Raises LogInUseError, LogExistsError,
+    LogUnwritableError, LogIncompatibleError, or LogDamagedError for a backup that is not whole.
     """
-    path, part = data_dir / LOG_NAME, data_dir / f"{LOG_NAME}.restored"
+    path, part = data_dir / LOG_NAME, data_dir / f"{LOG_NAME}{RESTORING}"
     try:
         data_dir.mkdir(parents=True, exist_ok=True)
         lock = hold(path)
         try:
             if not is_told_to_replace:
                 _check_empty(data_dir, lock.path)
-            _remove(part)
+            finish(path)
+            remove(part)
             shutil.copyfile(backup, part)
             _check_proven(part, backup)
             incarnation = _begin(part, _last_incarnation(path), clock, actor)
-            _move_aside(path)
-            _put_in_place(part, path)
+            decide(path)
         finally:
-            _remove(part)
+            remove(part)
             lock.release()
     except OSError as error:
         raise LogUnwritableError(f"cannot restore {backup} to {data_dir}: {error}") from error
@@ -147,34 +145,3 @@ def _check_whole(connection: sqlite3.Connection, path: Path) -> None:
     row = connection.execute("pragma integrity_check(1)").fetchone()
     if row[0] != "ok":
         raise LogDamagedError(f"{path} is damaged: {row[0]}")
-
-
-def _move_aside(path: Path) -> None:
-    if not path.exists():
-        return
-    number = 1
-    while (aside := path.with_name(f"{path.name}.replaced-{number}")).exists():
-        number += 1
-    for suffix in ("", *BESIDE):
-        if (old := Path(f"{path}{suffix}")).exists():
-            old.rename(f"{aside}{suffix}")
-
-
-def _put_in_place(part: Path, target: Path) -> None:
-    """Give a finished file its name, durably."""
-    descriptor = os.open(part, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-    part.replace(target)
-    descriptor = os.open(target.parent, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-def _remove(part: Path) -> None:
-    for suffix in ("", *BESIDE, ".lock"):
-        Path(f"{part}{suffix}").unlink(missing_ok=True)
