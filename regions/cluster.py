@@ -11,6 +11,8 @@ from decimal import Decimal
 from enum import StrEnum
 from typing import Protocol
 
+from regions.gang import Gang
+
 
 class Stage(StrEnum):
     """Where a placement stands in its cluster."""
@@ -29,6 +31,7 @@ class Cause(StrEnum):
     QUOTA_NEVER_FITS = "QUOTA_NEVER_FITS"
     QUEUE_STOPPED = "QUEUE_STOPPED"
     WAITING_FOR_FLEX = "WAITING_FOR_FLEX"
+    WAITING_FOR_CHECK = "WAITING_FOR_CHECK"
     NODES_COMING = "NODES_COMING"
     STOCKOUT = "STOCKOUT"
     PARTIAL_ARRIVAL = "PARTIAL_ARRIVAL"
@@ -253,27 +256,12 @@ class ClusterObservation:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Gang:
-    """The processes to start: ``ranks`` members with ``accelerators_per_node`` GPUs each."""
-
-    ranks: int
-    accelerator: str
-    accelerators_per_node: int
-    cpu_millis: int = 0
-    memory_bytes: int = 0
-    topology: str = "NONE"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Queue:
-    """Put a placement's gang into a queue, gated. Repeated: nothing happens.
+    """Put a placement's gang into a queue, gated. Repeated: nothing happens. Durations in seconds.
 
-    ``command`` runs behind the launcher. ``bundle_digest`` must stand in the region's store.
-    ``priority`` preempts nobody until the grant. Durations in seconds. ``capacity_type`` is the
-    flavor's, empty when it is not known. ``max_run_s``: how long capacity that is booked for a time
-    should stay; None: as long as the cluster gives it. Without ``internet`` a cluster that can
-    holds the gang to itself and its store; with ``service_account_token`` the gang can speak for
-    its service account.
+    ``command`` runs behind the launcher, ``bundle_digest`` must stand in the region's store,
+    ``priority`` preempts nobody until the grant; ``max_run_s``: how long booked capacity should
+    stay (None: as it is given). Only if asked does the gang reach the internet or get a token.
     """
 
     placement: str

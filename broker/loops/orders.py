@@ -16,7 +16,6 @@ from regions.cluster import (
     Drain,
     EpochSeen,
     Fence,
-    Gang,
     Grant,
     OwnerState,
     PlacementSeen,
@@ -25,6 +24,7 @@ from regions.cluster import (
     SealRecord,
     Withdraw,
 )
+from regions.gang import Gang
 
 SEALS_MAX = 1000  # a record has a length; regions.launcher.codec refuses what is above
 SEALED_STEPS_MAX = 8_000

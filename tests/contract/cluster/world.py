@@ -19,7 +19,6 @@ from regions.cluster import (
     EpochKey,
     EpochSeen,
     Fence,
-    Gang,
     Grant,
     Outcome,
     OwnerState,
@@ -28,6 +27,7 @@ from regions.cluster import (
     Stage,
     Withdraw,
 )
+from regions.gang import Gang
 
 T = TypeVar("T")
 

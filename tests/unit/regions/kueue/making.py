@@ -3,7 +3,8 @@
 from dataclasses import replace
 from typing import Any
 
-from regions.cluster import Gang, Queue
+from regions.cluster import Queue
+from regions.gang import Gang
 from regions.kueue.profile_rules import read_profiles
 from regions.kueue.profiles import Profile
 from regions.kueue.site import Site
