@@ -97,7 +97,7 @@ def rank_of(pod: Object) -> int:
 def rig() -> Iterator[Rig]:
     """Three regions, as a platform team would have set them up."""
     with Rig(tuple(ZONES)) as made:
-        for name, region in made.regions.items():
+        for region in made.regions.values():
             region.api.apply(*fleet.everything())
         yield made
 

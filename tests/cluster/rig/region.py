@@ -44,7 +44,7 @@ class Region:
         self._assets = assets
         self._warden = warden
         self._etcd_port = etcd_port
-        made = places.certificates
+        self.certificates = made = places.certificates
         self.api = Api(places.ports["api"], made.ca, made.tokens[ADMIN])
         self._machines = Api(places.ports["machines"], made.ca, made.tokens[ADMIN], deadline_s=90)
 

@@ -204,7 +204,7 @@ def test_nodes_of_a_pool_have_names_of_their_own() -> None:
 def test_only_who_the_scheduler_refused_waits_for_nodes() -> None:
     condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}
     gated = {**condition, "reason": "SchedulingGated"}
-    seen = [
+    seen: list[dict[str, Any]] = [
         {"spec": {}, "status": {"conditions": [condition]}},
         {"spec": {}, "status": {"conditions": [gated]}},
         {"spec": {"nodeName": "n"}, "status": {"conditions": [condition]}},
