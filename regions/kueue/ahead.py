@@ -1,0 +1,105 @@
+"""Who waits in a queue, in the order in which Kueue will look at them. Pure.
+
+The rule: a place in the line orders, and promises nothing: Kueue passes over whom it cannot place
+(unless the queue is strict), and one that does not fit may stand first for ever. The order is that
+of Kueue: priority, then since when it waits anew, then its uid. Read ``line`` first.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from regions.kueue import accelerators
+from regions.kueue.objects import meta
+from regions.kueue.objects.resource_flavor import ResourceFlavor
+from regions.kueue.objects.taints import in_the_way
+from regions.kueue.objects.workload import PodSet, Workload
+
+WAITS_ANEW = ("PodsReadyTimeout", "AdmissionCheck")
+"""Reasons of an eviction after which a workload goes to the end of its priority."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Waiting:
+    """One that waits. ``gpus`` is what it asks for in all."""
+
+    key: str
+    uid: str
+    priority: int
+    since_s: float
+    gpus: int
+
+
+def line(
+    workloads: Iterable[Workload], queue_of: Mapping[str, str], cluster_queue: str
+) -> tuple[Waiting, ...]:
+    """Return who waits for a ClusterQueue, first first.
+
+    ``queue_of`` names the ClusterQueue of each LocalQueue, by namespace and name.
+    """
+    waiting = [
+        _waiting(each)
+        for each in workloads
+        if queue_of.get(f"{each.meta.namespace}/{each.queue}") == cluster_queue and is_waiting(each)
+    ]
+    return tuple(sorted(waiting, key=lambda each: (-each.priority, each.since_s, each.uid)))
+
+
+def is_waiting(workload: Workload) -> bool:
+    """Whether a workload still has to be given quota."""
+    return workload.is_active and not workload.admitted_to and not workload.is_finished
+
+
+def before(waiting: tuple[Waiting, ...], key: str) -> tuple[int, int] | None:
+    """Return how many stand before one, and their GPUs; None when it does not wait."""
+    gpus = 0
+    for place, each in enumerate(waiting):
+        if each.key == key:
+            return place, gpus
+        gpus += each.gpus
+    return None
+
+
+def gpus(workload: Workload) -> int:
+    """Return the accelerators that a workload asks for in all."""
+    return sum(_asked(workload, each) for each in workload.pod_sets)
+
+
+def could_take(workload: Workload, flavor: ResourceFlavor, keys: frozenset[str]) -> bool:
+    """Whether a flavor is one that all accelerator pods of a workload may be put on.
+
+    ``keys`` are the labels by which the flavors of its resource group are told apart: only those
+    does Kueue compare.
+    """
+    wanting = [each for each in workload.pod_sets if _asked(workload, each)]
+    return all(_may_stand(each, flavor, keys) for each in wanting)
+
+
+def _may_stand(pod_set: PodSet, flavor: ResourceFlavor, keys: frozenset[str]) -> bool:
+    labels = flavor.node_labels
+    is_selected = all(
+        labels.get(key) == value for key, value in pod_set.selector.items() if key in keys
+    )
+    return is_selected and not in_the_way(
+        flavor.taints, (*pod_set.tolerations, *flavor.tolerations)
+    )
+
+
+def _asked(workload: Workload, pod_set: PodSet) -> int:
+    told = workload.asked.get(pod_set.name)
+    if told is not None:
+        return accelerators.count(told)
+    return accelerators.count(pod_set.requests) * pod_set.count
+
+
+def _waiting(workload: Workload) -> Waiting:
+    since_s = workload.meta.created_s or 0.0
+    evicted = meta.find(workload.conditions, "Evicted")
+    if evicted is not None and evicted.status and evicted.reason in WAITS_ANEW:
+        since_s = evicted.since_s or since_s
+    return Waiting(
+        key=workload.meta.key,
+        uid=workload.meta.uid,
+        priority=workload.priority,
+        since_s=since_s,
+        gpus=gpus(workload),
+    )
