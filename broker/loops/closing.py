@@ -122,11 +122,14 @@ def rank_ends(
     )
 
 
-def explain(seen: EpochSeen | None, placement: PlacementSeen | None) -> Explained:
-    """Return what explains the end of a gang beside its exits."""
+def explain(epoch: Epoch, seen: EpochSeen | None, placement: PlacementSeen | None) -> Explained:
+    """Return what explains the end of a gang beside its exits.
+
+    That it started its store says, or the log, also while the store says nothing.
+    """
     if placement is not None and placement.cause in _EXPLAINS:
         return Explained(cause=REASON_OF[placement.cause], message=placement.message[:SENTENCE_MAX])
-    is_started = seen is not None and seen.owner is OwnerState.STARTED
+    is_started = bool(epoch.nonces) or (seen is not None and seen.owner is OwnerState.STARTED)
     first = _first_end(seen, placement)
     if first is not None and is_started and has_begun_it(first):
         # What its cluster did to the peers follows from it, and what they say of it explains

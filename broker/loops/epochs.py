@@ -99,7 +99,7 @@ class EpochBook:
             if placement is None
             else machines_of(run.placements[epoch.placement], placement, sight.seen_s)
         )
-        explained = explain(seen, placement)
+        explained = explain(epoch, seen, placement)
         over = {end.rank for end in ends}
         return EpochFacts(
             epoch=epoch.id,
@@ -132,7 +132,7 @@ class EpochBook:
         """Note that the command ended by itself, and whether anybody could have told it to."""
         seen, placement = sight.epoch(run, epoch), sight.placement(epoch.placement)
         ends = rank_ends(epoch, seen, placement, is_all_over=False)
-        is_said = explain(seen, placement).cause is Reason.COMMAND_FAILED
+        is_said = explain(epoch, seen, placement).cause is Reason.COMMAND_FAILED
         if not is_said and not any(map(is_own_failure, ends)):
             return
         notes = self._of(run, epoch)

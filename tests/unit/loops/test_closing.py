@@ -152,7 +152,7 @@ def test_a_cluster_explains_an_end_or_leaves_it_to_the_exits(
 ) -> None:
     story = Story().accepted().training()
     seen = placement_seen(story.placement("alpha"), story.run, stage=Stage.ENDED, cause=cause)
-    assert explain(epoch_seen(story.run), seen).cause is reason
+    assert explain(story.epoch, epoch_seen(story.run), seen).cause is reason
 
 
 @pytest.mark.parametrize(
@@ -188,10 +188,25 @@ def test_the_first_end_that_a_cluster_saw_is_the_cause_when_it_was_the_commands_
     )
     withdrawn = ended(story.run, 0, None, kind="LEFT_GATE", cause="withdrawn")
     ends = () if end is None else (withdrawn, ended(story.run, 1, **end))  # type: ignore[arg-type]
-    said = explain(epoch_seen(story.run, ends=ends), shown)
+    said = explain(story.epoch, epoch_seen(story.run, ends=ends), shown)
     assert said.cause is (cause or (Reason.EVICTED if end else None))
     taken = replace(shown, cause=Cause.NODE_LOST)
-    assert explain(epoch_seen(story.run, ends=ends), taken).cause is Reason.NODE_LOST
+    assert explain(story.epoch, epoch_seen(story.run, ends=ends), taken).cause is Reason.NODE_LOST
+
+
+def test_a_failure_of_a_gang_that_had_started_is_its_own_though_its_store_says_nothing() -> None:
+    story = Story().accepted().training()
+    failed = MemberSeen(rank=1, member="m1", is_alive=False, exit_code=1, signal=None)
+    shown = placement_seen(
+        story.placement("alpha"),
+        story.run,
+        stage=Stage.ENDED,
+        cause=Cause.MEMBER_EXITED,
+        members=(failed,),
+        first_exit="m1",
+    )
+    assert explain(story.epoch, None, shown).cause is Reason.COMMAND_FAILED
+    assert explain(granted().epoch, None, shown).cause is Reason.GANG_NOT_WHOLE
 
 
 # Each rank: its exit code and whether it had heard of the drain by then; None still runs.
@@ -250,16 +265,19 @@ def test_a_failure_and_a_drain_seen_at_once_are_told_apart_by_who_had_heard_it(
 def test_a_process_that_its_owner_does_not_list_is_no_failure_of_its_command() -> None:
     story = Story().accepted().training()
     left = ended(story.run, 0, None, kind="LEFT_GATE", cause="not_listed")
-    said = explain(epoch_seen(story.run, ends=(left,)), None)
+    said = explain(story.epoch, epoch_seen(story.run, ends=(left,)), None)
     assert (said.cause, said.message) == (Reason.GANG_RECREATED, "rank 0: not listed")
 
 
 def test_a_listed_rank_that_left_its_gate_explains_the_end() -> None:
     story = Story().accepted().training()
     termed = ended(story.run, 0, None, kind="STOPPED", cause="preempted")
-    assert explain(epoch_seen(story.run, ends=(termed,)), None).cause is None
+    assert explain(story.epoch, epoch_seen(story.run, ends=(termed,)), None).cause is None
     left = ended(story.run, 0, None, kind="LEFT_GATE", cause="bundle_bad")
-    assert explain(epoch_seen(story.run, ends=(left,)), None).cause is Reason.BUNDLE_DAMAGED
+    assert (
+        explain(story.epoch, epoch_seen(story.run, ends=(left,)), None).cause
+        is Reason.BUNDLE_DAMAGED
+    )
 
 
 @pytest.mark.parametrize(
