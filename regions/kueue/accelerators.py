@@ -37,21 +37,6 @@ _PLAIN = (
     *("H100", "H200", "GH200", "B200", "GB200", "B300", "GB300"),
     *("L4", "L40", "L40S", "A10", "A10G", "T4", "V100"),
 )
-    "H100",
-    "H200",
-    "GH200",
-    "GB200",
-    "GB300",
-    "B200",
-    "B300",
-    "L40S",
-    "L40",
-    "L4",
-    "A10G",
-    "A10",
-    "T4",
-    "V100",
-]
 _PRODUCTS = (
     # As the GPU operator labels them: A100-SXM4-80GB, H100-80GB-HBM3, Tesla-V100-SXM2-16GB.
     (re.compile("A100-.*80GB"), "A100-80GB"),
