@@ -9,27 +9,24 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from regions.kueue.objects.admission_check import (
-    AdmissionCheck,
-    ProvisioningConfig,
     read_admission_check,
     read_provisioning_config,
 )
-from regions.kueue.objects.cluster_queue import ClusterQueue, read_cluster_queue
-from regions.kueue.objects.cohort import Cohort, read_cohort
-from regions.kueue.objects.event import Event, read_event
-from regions.kueue.objects.job_set import JobSet, read_job_set
-from regions.kueue.objects.local_queue import LocalQueue, read_local_queue
-from regions.kueue.objects.node import Node, read_node
-from regions.kueue.objects.pod import Pod, read_pod
-from regions.kueue.objects.priority_class import PriorityClass, read_priority_class
+from regions.kueue.objects.cluster_queue import read_cluster_queue
+from regions.kueue.objects.cohort import read_cohort
+from regions.kueue.objects.event import read_event
+from regions.kueue.objects.job_set import read_job_set
+from regions.kueue.objects.local_queue import read_local_queue
+from regions.kueue.objects.node import read_node
+from regions.kueue.objects.pod import read_pod
+from regions.kueue.objects.priority_class import read_priority_class
 from regions.kueue.objects.provisioning_request import (
-    ProvisioningRequest,
     read_provisioning_request,
 )
 from regions.kueue.objects.reading import Fields, UnreadableError
-from regions.kueue.objects.resource_flavor import ResourceFlavor, read_resource_flavor
-from regions.kueue.objects.topology import Topology, read_topology
-from regions.kueue.objects.workload import Workload, read_workload
+from regions.kueue.objects.resource_flavor import read_resource_flavor
+from regions.kueue.objects.topology import read_topology
+from regions.kueue.objects.workload import read_workload
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
