@@ -8,9 +8,10 @@ tried again later. Read ``Carrier.tick`` first.
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Protocol
 
 from broker.history.commands import RecordCopy, RecordLostCopy, WarnRun
-from broker.loops.carrying import holders, wanted, what_it_holds
+from broker.loops.carrying import holders, kept_apart, wanted, what_it_holds
 from broker.loops.content import Content, ContentError, path_of
 from broker.loops.desk import Clock, Desk, putting_back
 from broker.loops.doubting import Doubter
@@ -22,10 +23,11 @@ from broker.model.checkpoint import Checkpoint, CheckpointRef
 from broker.model.moment import Moment
 from broker.model.reasons import Reason
 from broker.model.run import Placement, Run
-from broker.model.states import PlacementState
+from broker.model.states import RUN_ENDED, PlacementState
 from broker.placement.line import Agenda
 from broker.placement.view import View
 from broker.store.feed import Changes
+from broker.store.listing import RunPage, RunQuery
 from replicator.checkpoint.paths import CheckpointPath
 from replicator.checkpoint.plan import Budget, Copy, InFlight, Wanted, plan
 from replicator.transfers import TransferKey
@@ -33,11 +35,22 @@ from replicator.transfers import TransferKey
 PERIOD_S = 3600.0
 NO_BUDGET_BYTES = 1 << 62
 COPIES_AT_ONCE = 4
+AFTER_END_S = 86_400.0  # how long the last checkpoint of an ended run is tried to be copied
+ENDED_AT_START = 1_000  # the newest runs that are looked through for such a copy at a start
+ENDED_PER_TICK = 8  # of them: each is read from the log's disk
 WISHES_LAST_S = 60.0  # where the next start is likely changes with prices and stockouts
 MEASURED_BYTES = 16 << 20
 AGAIN_S = 30.0  # a copy or bundle that failed is tried again after so long
 LONG_AGAIN_S = 600.0  # one that cannot succeed by itself
 MESSAGE_MAX = 300
+
+
+class Archive(Protocol):
+    """What the carrier needs of the ledger beside the usual."""
+
+    async def list_runs(self, query: RunQuery) -> RunPage:
+        """Return one page of run names."""
+        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,6 +70,7 @@ class Carrier:
         self,
         *,
         desk: Desk,
+        archive: Archive,
         roster: Roster,
         sight: Sight,
         view: View,
@@ -67,6 +81,7 @@ class Carrier:
     ) -> None:
         """Make a carrier. ``wake`` are the placer's changes: it is told when content has come."""
         self._desk = desk
+        self._archive = archive
         self._roster = roster
         self._sight = sight
         self._view = view
@@ -80,6 +95,7 @@ class Carrier:
         self._wishes: dict[str, Wanted] = {}
         self._held: dict[str, object] = {}
         self._wish_again = Agenda()
+        self._ended: deque[str] | None = None  # None: not asked for yet
         self._sent: dict[str, deque[tuple[float, int]]] = {}
         self.changes = desk.log.feed.subscribe()
         self.changes.add(set(roster.names()))
@@ -89,7 +105,9 @@ class Carrier:
         """Collect what has arrived, find new checkpoints, start what is wanted."""
         self._roster.refresh()
         now = self._clock.now()
-        changed = self.changes.take() | self._finder.take_again()
+        changed = (
+            self.changes.take() | self._finder.take_again() | await self._left_by_former_life()
+        )
         await self._desk.for_each(sorted(self._roster.preparing), self._bring_bundles)
         saved = changed & self._roster.with_content
         with putting_back(self.changes, changed):
@@ -98,6 +116,13 @@ class Carrier:
         await self._settle_doubts()
         self._wish(changed, now)
         await self._start(now)
+
+    async def _left_by_former_life(self) -> set[str]:
+        """Return some ended runs whose last checkpoint nobody may have copied before the start."""
+        if self._ended is None:
+            query = RunQuery(states=tuple(sorted(RUN_ENDED)), page_size=ENDED_AT_START)
+            self._ended = deque((await self._archive.list_runs(query)).names)
+        return {self._ended.popleft() for _ in range(min(ENDED_PER_TICK, len(self._ended)))}
 
     @property
     def copying(self) -> frozenset[CheckpointPath]:
@@ -198,13 +223,14 @@ class Carrier:
 
     def _wish(self, changed: frozenset[str], now: Moment) -> None:
         due = self._wish_again.due(now.elapsed_s, 256)
-        for name in sorted({*(changed & self._roster.with_content), *due}):
+        ended = {name for name in changed if name in self._wishes or self._has_ended(name)}
+        for name in sorted({*(changed & self._roster.with_content), *ended, *due}):
             run = self._desk.log.run(name)
             holding = None if run is None else what_it_holds(run)
             if name not in due and holding == self._held.get(name):
                 continue
             self._held[name] = holding
-            wish = None if run is None or run.is_ended else wanted(self._view, run, now)
+            wish = None if run is None else self._wish_of(run, now)
             if wish is None:
                 self._wishes.pop(name, None)
                 self._held.pop(name, None)
@@ -213,13 +239,31 @@ class Carrier:
                 self._wishes[name] = wish
                 self._wish_again.set(name, now.elapsed_s + WISHES_LAST_S)
 
+    def _has_ended(self, name: str) -> bool:
+        run = self._desk.log.run(name) if "/runs/" in name else None
+        return run is not None and run.is_ended and bool(run.checkpoints)
+
+    def _wish_of(self, run: Run, now: Moment) -> Wanted | None:
+        if run.ended is None:
+            return wanted(self._view, run, now)
+        # What did not get there in so long does not fit, or nobody can reach it: it stays behind.
+        is_late = now.since(run.ended.elapsed_s) >= AFTER_END_S
+        return None if is_late else kept_apart(self._view, run, now)
+
     async def _start(self, now: Moment) -> None:
         """Start the copies that the plan of each source region's budget allows."""
         if not self._wishes:
             return
         reachable = self._readable()
         runs = [run for name in self._wishes if (run := self._desk.log.run(name)) is not None]
-        runs.sort(key=lambda run: (-run.terms.priority, run.created.elapsed_s, run.name))
+        runs.sort(
+            key=lambda run: (
+                run.is_ended,  # nobody waits for what is over
+                -run.terms.priority,
+                run.created.elapsed_s,
+                run.name,
+            )
+        )
         by_source: dict[str, list[Run]] = {}
         present: dict[CheckpointPath, tuple[str, ...]] = {}
         for run in runs:

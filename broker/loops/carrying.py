@@ -19,6 +19,8 @@ from replicator.checkpoint.plan import Candidate, Wanted
 from replicator.checkpoint.retention import KeepRule, prunable
 from replicator.checkpoint.scan import FoundCheckpoint, Stage
 
+KEPT_IN_REGIONS = 2  # one region's disk or an order to empty it must not take the last of a run
+
 
 def newest_first(run: Run) -> tuple[Checkpoint, ...]:
     """Return what the next start could resume from if the open epoch closed now, newest first."""
@@ -51,12 +53,39 @@ def wanted(view: View, run: Run, now: Moment) -> Wanted | None:
     regions = dict.fromkeys((*waiting, *ahead[:copies]))
     return Wanted(
         run_key=run.uid,
-        candidates=tuple(
-            Candidate(path=path_of(run.uid, c.ref), digest=c.ref.digest, size_bytes=c.size_bytes)
-            for c in candidates
-        ),
+        candidates=_candidates(run, candidates),
         regions=tuple(region for region in regions if run.terms.keeps_residency(region)),
     )
+
+
+def kept_apart(view: View, run: Run, now: Moment) -> Wanted | None:
+    """Return the copy that an ended run's last checkpoint still lacks, None for none.
+
+    It is what a run that succeeded was for, and what others would be resumed or forked from: it
+    is to stand in two regions that nobody closes, the likeliest for a next start first. Nobody
+    waits for it, so nothing else of the run is copied.
+    """
+    candidates = () if run.is_retiring else newest_first(run)[:1]
+    if not candidates or not view.region(candidates[0].home).policy.checkpoint_copies:
+        return None
+    last = candidates[0]
+    open_to_it = [
+        name
+        for name in dict.fromkeys((*likely_regions(view, run, now), *sorted(view.regions)))
+        if _may_keep(view, run, name)
+    ]
+    lacking = KEPT_IN_REGIONS - sum(name in last.regions for name in open_to_it)
+    regions = [name for name in open_to_it if name not in last.regions][: max(0, lacking)]
+    if not regions:
+        return None
+    return Wanted(run_key=run.uid, candidates=_candidates(run, candidates), regions=tuple(regions))
+
+
+def _may_keep(view: View, run: Run, region: str) -> bool:
+    standing = view.region(region)
+    is_closed = standing.is_cordoned or standing.is_draining or not standing.policy.is_allowed
+    is_accepted = run.terms.accepts_region(region) and run.terms.keeps_residency(region)
+    return is_accepted and not is_closed
 
 
 def what_it_holds(run: Run) -> object:
@@ -64,6 +93,13 @@ def what_it_holds(run: Run) -> object:
     epoch = run.open_epoch
     legs = tuple(leg.site.region for leg in run.waiting_placements)
     return (run.checkpoints, legs, None if epoch is None else epoch.id, run.resume_wish)
+
+
+def _candidates(run: Run, checkpoints: tuple[Checkpoint, ...]) -> tuple[Candidate, ...]:
+    return tuple(
+        Candidate(path=path_of(run.uid, c.ref), digest=c.ref.digest, size_bytes=c.size_bytes)
+        for c in checkpoints
+    )
 
 
 def holders(run: Run, reachable: frozenset[str]) -> Mapping[CheckpointPath, tuple[str, ...]]:

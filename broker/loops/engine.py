@@ -219,6 +219,7 @@ def _carrier(parts: Parts, shared: _Shared, placer: Placer) -> Carrier:
     desk = _desk(parts, shared, "carrier")
     return Carrier(
         desk=desk,
+        archive=parts.log,
         doubter=Doubter(desk=desk, sight=shared.sight, voucher=shared.voucher, clock=parts.clock),
         roster=shared.roster,
         sight=shared.sight,

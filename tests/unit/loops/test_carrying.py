@@ -1,12 +1,24 @@
 """Which content is wanted where, and which checkpoints need not be kept."""
 
 from dataclasses import replace
+from decimal import Decimal
 
-from broker.history.commands import MarkCheckpoint, RecordCopy, RecordPruned
+import pytest
+
+from broker.history.commands import CancelRun, FailRun, MarkCheckpoint, RecordCopy, RecordPruned
 from broker.history.lineage import resumable
-from broker.loops.carrying import holders, newest_first, to_prune, wanted, what_it_holds
+from broker.loops.carrying import (
+    holders,
+    kept_apart,
+    newest_first,
+    to_prune,
+    wanted,
+    what_it_holds,
+)
 from broker.model.intent import CapacityType, CheckpointSpec
 from broker.model.policy import RegionPolicy
+from broker.model.reasons import Reason
+from broker.model.states import RunState
 from broker.placement.standing import RegionStanding
 from broker.placement.view import View
 from tests.builders import Story, make_intent, make_terms, make_workload
@@ -149,3 +161,53 @@ def test_only_regions_that_can_be_read_hold_a_checkpoint_and_its_home_is_first()
     story = Story().accepted().training().saved(100, "beta", "gamma")
     ((_, regions),) = holders(story.run, frozenset({"alpha", "gamma"})).items()
     assert regions == ("alpha", "gamma")
+
+
+def over(state: RunState, **terms: object) -> Story:
+    """A run that saved step 100 and then 200 in alpha, and is over."""
+    intent = make_intent(terms=replace(make_terms(), **terms))  # type: ignore[arg-type]
+    story = Story(intent=intent).accepted().training().saved(100, "beta").saved(200)
+    if state is RunState.CANCELLED:
+        story.do(CancelRun(grace_s=0.0, message="enough"))
+    if state is RunState.FAILED:
+        story.do(FailRun(reason=Reason.BUDGET_SPENT, message="its budget is spent"))
+    story.closed(*(() if state is RunState.SUCCEEDED else (1, 1)))
+    assert story.run.state is state
+    return story
+
+
+@pytest.mark.parametrize("state", [RunState.SUCCEEDED, RunState.FAILED, RunState.CANCELLED])
+def test_law_the_last_checkpoint_of_a_run_that_is_over_is_wanted_in_a_second_region(
+    state: RunState,
+) -> None:
+    story = over(state, budget=Decimal("0.01"))
+    wish = kept_apart(picture(story, "alpha", "beta", "gamma"), story.run, NOW)
+    assert wish is not None
+    assert [candidate.path.step for candidate in wish.candidates] == [200]
+    assert len(wish.regions) == 1
+    assert "alpha" not in wish.regions
+    story.do(RecordCopy(ref=story.run.checkpoints[-1].ref, region=wish.regions[0]))
+    assert kept_apart(picture(story, "alpha", "beta", "gamma"), story.run, NOW) is None
+
+
+def test_a_region_that_is_closed_counts_for_nothing_when_a_run_is_over() -> None:
+    story = over(RunState.SUCCEEDED)
+    story.do(RecordCopy(ref=story.run.checkpoints[-1].ref, region="beta"))
+    view = picture(story, "alpha", "beta", "gamma")
+    view.apply_region(RegionStanding(region="alpha", is_draining=True))
+    wish = kept_apart(view, story.run, NOW)
+    assert wish is not None
+    assert wish.regions == ("gamma",)
+    view.apply_region(RegionStanding(region="gamma", is_cordoned=True))
+    assert kept_apart(view, story.run, NOW) is None
+
+
+def test_what_is_over_is_copied_no_further_than_its_terms_and_its_region_allow() -> None:
+    named = over(RunState.SUCCEEDED, regions=("alpha",))
+    assert kept_apart(picture(named, "alpha", "beta"), named.run, NOW) is None
+    resident = over(RunState.SUCCEEDED, residency=("alpha",))
+    assert kept_apart(picture(resident, "alpha", "beta"), resident.run, NOW) is None
+    story = over(RunState.SUCCEEDED)
+    view = picture(story, "alpha", "beta")
+    view.apply_region(RegionStanding(region="alpha", policy=RegionPolicy(checkpoint_copies=0)))
+    assert kept_apart(view, story.run, NOW) is None
