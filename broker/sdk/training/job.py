@@ -134,7 +134,7 @@ class Job:
             if fault is None:
                 checkpoint.check_part(stage, self.grant.rank)
         except BaseException as error:
-            if fault is None or not isinstance(error, Exception):
+            if fault is None or isinstance(error, room.LEAVING):
                 # Asked before what lies there goes: then there is room again.
                 fault = room.fault_of(error, stage)
             shutil.rmtree(stage, ignore_errors=True)

@@ -20,6 +20,13 @@ DISK_ERRORS = frozenset(
 # Libraries that write in blocks leave less than one of theirs free when they give up.
 PROBE_BYTES = 1 << 20
 
+# Not failures: somebody ends the process. PyTorch's CheckpointException is no Exception either.
+LEAVING = (KeyboardInterrupt, SystemExit, GeneratorExit)
+
+# What PyTorch's archive writer says when the bytes before did not all reach the disk: of another
+# rank's failure nothing else comes through.
+_TORN = ("unexpected pos", "file write failed")
+
 # A chain of errors is short; one that was tied into a ring must not hold the training.
 _MOST = 32
 
@@ -29,12 +36,12 @@ def fault_of(error: BaseException, stage: Path) -> str | None:
 
     An error that names another place than `stage` says nothing of its disk.
     """
-    if not isinstance(error, Exception):
+    if isinstance(error, LEAVING):
         return None
     for one in _behind(error):
         if isinstance(one, OSError) and one.errno in DISK_ERRORS and _is_about(one, stage):
             return str(one)
-    return _refusal(stage)
+    return _refusal(stage) or next(filter(None, map(_torn, _behind(error))), None)
 
 
 def _behind(error: BaseException) -> Iterator[BaseException]:
@@ -59,6 +66,12 @@ def _is_about(error: OSError, stage: Path) -> bool:
     name = error.filename if isinstance(error.filename, str) else error.filename.decode("utf-8")
     path = Path(name)
     return path == stage or stage in path.parents
+
+
+def _torn(error: BaseException) -> str | None:
+    text = str(error)
+    is_torn = isinstance(error, RuntimeError) and any(words in text for words in _TORN)
+    return text if is_torn else None
 
 
 def _refusal(stage: Path) -> str | None:

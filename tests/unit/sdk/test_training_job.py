@@ -206,8 +206,8 @@ def test_a_save_that_raises_leaves_nothing(tmp_path: Path) -> None:
     assert not (tmp_path / "store/checkpoints/step-5/half").exists()
 
 
-class FailedElsewhere(Exception):
-    """As a collective save says it: by rank, what was raised there."""
+class FailedElsewhere(BaseException):
+    """As a collective save of PyTorch says it: by rank, what was raised there."""
 
     def __init__(self, failures: dict[int, tuple[BaseException, str]]) -> None:
         super().__init__("not every rank saved")
@@ -232,12 +232,23 @@ def hear_of_a_full_disk(part: Path) -> None:
     raise FailedElsewhere({1: (OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)), "line 3")})
 
 
+def hear_of_a_torn_archive(part: Path) -> None:
+    raise FailedElsewhere({1: (RuntimeError("[enforce fail] . unexpected pos 704 vs 598"), "")})
+
+
 def exceed_a_quota(part: Path) -> None:
     raise OSError(errno.EDQUOT, os.strerror(errno.EDQUOT), str(part / "weights"))
 
 
 @pytest.mark.parametrize(
-    "fail", [write_to_a_full_disk, wrap_a_full_disk, hear_of_a_full_disk, exceed_a_quota]
+    "fail",
+    [
+        write_to_a_full_disk,
+        wrap_a_full_disk,
+        hear_of_a_full_disk,
+        hear_of_a_torn_archive,
+        exceed_a_quota,
+    ],
 )
 def test_law_a_disk_that_takes_no_save_stops_no_training(
     tmp_path: Path, fail: Callable[[Path], None]
@@ -277,9 +288,13 @@ def test_law_a_save_without_a_place_for_it_stops_no_training(tmp_path: Path) -> 
         ValueError("a shape that differs"),
         FileNotFoundError(errno.ENOENT, "no such file", "weights"),
         OSError(errno.ENOSPC, "nothing is left", "/elsewhere/a-log"),
+        KeyboardInterrupt(),
+        FailedElsewhere({1: (ValueError("a shape that differs"), "")}),
     ],
 )
-def test_what_the_training_does_wrong_in_a_save_is_raised(tmp_path: Path, error: Exception) -> None:
+def test_what_the_training_does_wrong_in_a_save_is_raised(
+    tmp_path: Path, error: BaseException
+) -> None:
     job = job_of(tmp_path)
 
     def break_off() -> None:
