@@ -4,16 +4,15 @@ import asyncio
 import json
 import stat
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 from aiohttp import web
-from aiohttp.test_utils import TestServer
 
 from regions.kueue import access
-from regions.kueue.access import Api, Deadlines
-from regions.kueue.credentials import Credentials, Endpoint, Kubeconfig
+from regions.kueue.access import Deadlines
+from regions.kueue.credentials import Endpoint, Kubeconfig
 from regions.kueue.errors import (
     AccessError,
     BrokenError,
@@ -25,53 +24,15 @@ from regions.kueue.errors import (
     SilentError,
     UnauthorizedError,
 )
-from tests.unit.regions.kueue.clocks import StepClock
+from tests.unit.regions.kueue.servers import Handler, Server, serving
 
-Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 SHORT = Deadlines(call_s=0.3, page_s=0.3, login_s=5.0, silence_s=0.3)
-
-
-class Server:
-    """A server whose answer each test says, and that keeps what it was asked."""
-
-    def __init__(self) -> None:
-        self.clock = StepClock()
-        self.asked: list[tuple[str, str, str]] = []
-        self.answer: Handler = self.fine
-        self.address = ""
-        self.deadlines = Deadlines()
-        self._apis: list[Api] = []
-
-    def api(self, credentials: Credentials | None = None) -> Api:
-        async def token() -> str:
-            return "secret"
-
-        own = Endpoint(host=self.address, ca_pem="", token=token)
-        self._apis.append(Api(credentials or own, self.clock, self.deadlines))
-        return self._apis[-1]
-
-    async def handle(self, request: web.Request) -> web.StreamResponse:
-        token = request.headers.get("Authorization", "")
-        self.asked.append((request.method, request.path_qs, token))
-        return await self.answer(request)
-
-    async def fine(self, request: web.Request) -> web.StreamResponse:
-        return web.Response(body=await request.read() or b"{}")
-
-    async def close(self) -> None:
-        for api in self._apis:
-            await api.close()
 
 
 @pytest.fixture
 async def server() -> AsyncIterator[Server]:
-    found = Server()
-    app = web.Application()
-    app.router.add_route("*", "/{rest:.*}", found.handle)
-    async with TestServer(app) as running:
-        found.address = str(running.make_url("")).rstrip("/")
+    async with serving() as found:
         yield found
-        await found.close()
 
 
 def streaming(*chunks: bytes, stall: bool = False, cut: bool = False) -> Handler:
