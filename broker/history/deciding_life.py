@@ -58,6 +58,7 @@ _OF_A_START = frozenset(
         Reason.STARTING,
         Reason.TRAINING,
         Reason.STOPPING,
+        Reason.JUDGING_END,
         Reason.CLUSTER_SILENT,
         Reason.CLUSTER_UNREACHABLE,
         Reason.STORE_UNREACHABLE,

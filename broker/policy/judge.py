@@ -21,7 +21,7 @@ from broker.policy.grants import grant
 from broker.policy.limits import judge_limits, limits_at_s
 from broker.policy.regions import goes_on_at_s, judge_regions, silent_since_s
 from broker.policy.silence import say_silence, say_unread
-from broker.policy.verdict import close, verdict_at_s
+from broker.policy.verdict import close, say_verdict, verdict_at_s
 from broker.policy.waits import judge_waits, judged_at_s
 
 LOOK_AT_LEAST_S = 30.0  # the longest a run that does something goes unlooked-at
@@ -50,7 +50,8 @@ def judge(
     told += judge_gates(view, run, now)
     told += prepare(view, run, now)
     if not any(isinstance(command, StopEpoch) for command in told):
-        told += say_silence(view, run, now)
+        judging = None if facts is None else say_verdict(view, run, facts, now)
+        told += say_silence(view, run, now) if judging is None else (judging,)
         told += grant(view, run, now, nonces)
         told += judge_waits(view, run, now)
     return tuple(_without_repeats(told))

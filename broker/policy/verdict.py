@@ -6,8 +6,8 @@ judged at once the run would be charged for its cluster's doing.
 """
 
 from broker.history.causes import loss_class
-from broker.history.commands import CloseEpoch
-from broker.history.exits import is_bad, is_by_itself, is_own_failure, said
+from broker.history.commands import CloseEpoch, ExplainWait
+from broker.history.exits import has_vanished, is_bad, is_by_itself, is_own_failure, said
 from broker.model.moment import Moment
 from broker.model.reasons import FailureClass, Reason
 from broker.model.run import CloseRule, Epoch, Run
@@ -109,9 +109,43 @@ def verdict_at_s(view: View, epoch: Epoch, facts: EpochFacts) -> float | None:
     """Return until when a verdict waits for its notice (broker seconds), None for not at all."""
     if epoch.stop is not None or not any(is_bad(end) for end in facts.ends):
         return None
-    if facts.first_end_s is None:
+    if facts.first_end_s is None or _is_plain(facts):
         return None
     return facts.first_end_s + view.region(epoch.region).policy.patience.verdict_s
+
+
+def say_verdict(view: View, run: Run, facts: EpochFacts, now: Moment) -> ExplainWait | None:
+    """Return what to say of a gang whose end is seen and not judged yet; None when it is none.
+
+    Until then its run would read as one that trains.
+    """
+    epoch = run.open_epoch
+    if epoch is None or epoch.id != facts.epoch:
+        return None
+    until_s = verdict_at_s(view, epoch, facts)
+    if until_s is None or now.elapsed_s >= until_s or explained_by(epoch, facts) is not None:
+        return None
+    rest = "" if facts.closed is None else ", and its gang is over"
+    return ExplainWait(
+        reason=Reason.JUDGING_END,
+        message=f"{_ended(facts)}{rest}; whether a machine was taken is asked of {epoch.cluster}",
+        next_action="it is judged by what its cluster says, or else by how its ranks ended",
+        next_at_s=until_s,
+    )
+
+
+def _ended(facts: EpochFacts) -> str:
+    if facts.cause is Reason.COMMAND_FAILED and facts.message:
+        return facts.message
+    ended = (end for end in facts.ends if is_bad(end))
+    first = min(ended, key=lambda end: (has_vanished(end), end.rank))
+    return f"Rank {first.rank} is gone without a word" if has_vanished(first) else said(first)
+
+
+def _is_plain(facts: EpochFacts) -> bool:
+    """Whether no notice could explain an end, or say of it who was first."""
+    is_first_known = facts.cause is Reason.COMMAND_FAILED or sum(map(is_bad, facts.ends)) == 1
+    return is_first_known and _is_untouched(facts)
 
 
 def sentence(epoch: Epoch, cause: Reason) -> str:

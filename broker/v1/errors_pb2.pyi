@@ -59,6 +59,10 @@ class _ReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Reason.ValueTy
     """The training was asked to save and stop."""
     REASON_STOPPING: _Reason.ValueType  # 17
     """The gang was told to stop and has not said yet that it did."""
+    REASON_JUDGING_END: _Reason.ValueType  # 111
+    """A process of the gang has ended otherwise than with success. What it means is decided when its
+    cluster says what happened, or after the policy's patience for a verdict.
+    """
     REASON_COMPLETED: _Reason.ValueType  # 18
     """The command ended with exit code 0 on every rank."""
     REASON_CANCELLED_BY_USER: _Reason.ValueType  # 19
@@ -333,6 +337,10 @@ REASON_DRAINING: Reason.ValueType  # 16
 """The training was asked to save and stop."""
 REASON_STOPPING: Reason.ValueType  # 17
 """The gang was told to stop and has not said yet that it did."""
+REASON_JUDGING_END: Reason.ValueType  # 111
+"""A process of the gang has ended otherwise than with success. What it means is decided when its
+cluster says what happened, or after the policy's patience for a verdict.
+"""
 REASON_COMPLETED: Reason.ValueType  # 18
 """The command ended with exit code 0 on every rank."""
 REASON_CANCELLED_BY_USER: Reason.ValueType  # 19

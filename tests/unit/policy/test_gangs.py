@@ -7,6 +7,7 @@ import pytest
 
 from broker.history.commands import (
     EndPlacement,
+    ExplainWait,
     GrantPlacement,
     MarkPrepared,
     RecordCopy,
@@ -51,7 +52,7 @@ def stops(commands: tuple[RunCommand, ...]) -> list[Reason]:
 def test_a_gang_that_lost_a_rank_is_stopped_once_it_is_clear_why() -> None:
     scene = training()
     scene.says(ends=ends(3), first_end_s=0.0)
-    assert scene.told_after(9.0) == ()
+    assert kinds(scene.told_after(9.0)) == [ExplainWait]
     assert stops(scene.told_after(1.0)) == [Reason.COMMAND_FAILED]
 
 
@@ -76,7 +77,9 @@ def test_the_rank_that_failed_first_stops_the_rest_though_another_vanished_after
         cause=Reason.COMMAND_FAILED,
         message="Rank 1 ended with exit code 1",
     )
-    assert scene.told_after(9.0) == ()
+    (wait,) = scene.told_after(9.0)
+    assert isinstance(wait, ExplainWait)
+    assert wait.message.startswith("Rank 1 ended with exit code 1; ")
     (stop,) = scene.told_after(1.0)
     assert isinstance(stop, StopEpoch)
     assert (stop.reason, stop.message) == (

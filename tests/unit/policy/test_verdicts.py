@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from broker.history.commands import CloseEpoch, RunCommand
+from broker.history.commands import CloseEpoch, ExplainWait, RunCommand
 from broker.model.reasons import Reason
 from broker.model.run import CloseRule, RankEnd
 from tests.unit.policy.scene import Scene
@@ -36,10 +36,58 @@ def test_success_is_closed_at_once() -> None:
 def test_a_failure_waits_for_the_notice_that_explains_it_and_no_longer() -> None:
     scene = training()
     scene.says(ends=ends(1, None), closed=CloseRule.SEEN_ENDED, first_end_s=0.0)
-    assert scene.told_after(9.0) == ()
+    assert kinds(scene.told_after(9.0)) == [ExplainWait]
     (close,) = scene.told_after(1.0)
     assert isinstance(close, CloseEpoch)
     assert close.cause is None
+
+
+def test_an_end_that_no_notice_could_explain_is_judged_at_once() -> None:
+    """Of ranks that all ended by themselves no machine was taken, and who was first is known."""
+    scene = training()
+    scene.says(ends=ends(0, 1), closed=CloseRule.SEEN_ENDED, first_end_s=0.0)
+    (close,) = scene.told()
+    assert isinstance(close, CloseEpoch)
+    scene.says(
+        ends=ends(2, 1),
+        closed=CloseRule.SEEN_ENDED,
+        first_end_s=0.0,
+        cause=Reason.COMMAND_FAILED,
+        message="Rank 1 ended with exit code 1",
+    )
+    (close,) = scene.told()
+    assert isinstance(close, CloseEpoch)
+    assert (close.cause, close.message) == (
+        Reason.COMMAND_FAILED,
+        "Rank 1 ended with exit code 1",
+    )
+
+
+def test_a_run_whose_end_waits_for_its_verdict_does_not_read_as_one_that_trains() -> None:
+    scene = training()
+    for ranks, closed, said in (
+        (ends(None, 1), None, "Rank 1 ended with exit code 1"),
+        (ends(None), None, "Rank 0 is gone without a word"),
+        (
+            ends(1, None),
+            CloseRule.SEEN_ENDED,
+            "Rank 0 ended with exit code 1, and its gang is over",
+        ),
+    ):
+        scene.says(ends=ranks, closed=closed, first_end_s=0.0)
+        scene.obeys()
+        why = scene.run.why
+        assert (why.reason, why.message, why.next_at_s) == (
+            Reason.JUDGING_END,
+            f"{said}; whether a machine was taken is asked of alpha",
+            10.0,
+        )
+        version = scene.run.stream_version
+        scene.obeys()
+        assert scene.run.stream_version == version, "what was said is not written again"
+    scene.falls_silent("alpha")
+    scene.obeys()
+    assert scene.run.why.reason is Reason.JUDGING_END
 
 
 def test_a_notice_explains_the_failures_of_its_peers() -> None:
@@ -65,7 +113,7 @@ def test_a_notice_that_comes_while_every_rank_failed_by_itself_explains_nothing(
         failed_s=0.0,
         cause=Reason.NODE_PREEMPTED,
     )
-    assert scene.told() == ()
+    assert kinds(scene.told()) == [ExplainWait]
     (close,) = scene.told_after(10.0)
     assert isinstance(close, CloseEpoch)
     assert close.cause is None
