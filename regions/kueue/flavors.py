@@ -33,7 +33,7 @@ _BY_LABEL: tuple[tuple[str, Mapping[str, str]], ...] = (
     ("eks.amazonaws.com/capacityType", {"SPOT": SPOT, "ON_DEMAND": ON_DEMAND}),
     ("kubernetes.azure.com/scalesetpriority", {"spot": SPOT, "regular": ON_DEMAND}),
 )
-_FLEX_CLASS = "queued-provisioning.gke.io"
+FLEX_CLASS = "queued-provisioning.gke.io"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,8 +130,8 @@ def _capacity_type(
 ) -> tuple[Answer, tuple[Answer, ...]]:
     """Return the answer that counts, and those of whoever else says something."""
     answers = [capacity_of(flavor.node_labels), _agreed(capacity_of(n.meta.labels) for n in nodes)]
-    if _FLEX_CLASS in check_classes:
-        answers.append(Answer(word=FLEX, source=f"the queue's check of class {_FLEX_CLASS}"))
+    if FLEX_CLASS in check_classes:
+        answers.append(Answer(word=FLEX, source=f"the queue's check of class {FLEX_CLASS}"))
     if settings.capacity_type:
         answers.append(Answer(word=settings.capacity_type, source="the region's configuration"))
     said = [each for each in answers if each.word]

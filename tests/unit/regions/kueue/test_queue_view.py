@@ -1,0 +1,265 @@
+"""What is shown of queues and flavors, and what of it is unknown when something is not seen."""
+
+import dataclasses
+from decimal import Decimal
+from typing import TypeVar
+
+import pytest
+
+from regions.cluster import FlavorSeen, QueueSeen
+from regions.kueue import snapshot as snapshots
+from regions.kueue.flavors import FlavorSettings
+from regions.kueue.objects import kinds
+from regions.kueue.objects.kinds import Kind, Unreadable, decode
+from regions.kueue.queue_view import QueueSettings, queues_seen
+from regions.kueue.snapshot import STALE_S, Seen, Snapshot, absent, seen
+from regions.kueue.watching import Health
+from tests.unit.regions.kueue import kube
+
+T = TypeVar("T")
+NOW_S = 1793491200.0
+GKE = "cloud.google.com/"
+SPOT = {GKE + "gke-spot": "true", GKE + "gke-accelerator": "nvidia-h100-80gb"}
+FLEX = {
+    GKE + "gke-flex-start": "true",
+    GKE + "gke-accelerator": "nvidia-h100-80gb",
+    "node.kubernetes.io/instance-type": "a3-highgpu-8g",
+}
+SETTINGS = QueueSettings(namespace="team", prices={"spot": Decimal("2.10")})
+
+
+def known(kind: Kind[T], *raws: kube.Json, health: Health | None = None) -> Seen[T]:
+    objects, unreadable = {}, {}
+    for raw in raws:
+        each = decode(kind, kind.versions[0], raw)
+        if isinstance(each, Unreadable):
+            unreadable[each.key] = each
+        else:
+            objects[kinds.key_of(raw)] = each
+    return seen(kind, objects, unreadable, health or Health(heard_s=100.0), 100.0)
+
+
+def local_queue(
+    name: str = "lq", *, queue: str = "cq", namespace: str = "team", **spec: object
+) -> kube.Json:
+    return {
+        "metadata": kube.meta(name, namespace=namespace),
+        "spec": {"clusterQueue": queue, **spec},
+        "status": {"conditions": [kube.condition("Active")]},
+    }
+
+
+CHECK = {
+    "metadata": kube.meta("dws"),
+    "spec": {
+        "controllerName": "kueue.x-k8s.io/provisioning-request",
+        "parameters": {"kind": "ProvisioningRequestConfig", "name": "queued"},
+    },
+}
+CONFIG = {
+    "metadata": kube.meta("queued"),
+    "spec": {"provisioningClassName": "queued-provisioning.gke.io"},
+}
+
+
+def picture(**more: object) -> Snapshot:
+    """A cluster with one queue of two flavors: spot with two nodes, flex by request."""
+    on_check = {"admissionChecks": [{"name": "dws", "onFlavors": ["flex"]}]}
+    found = Snapshot(
+        cluster_queues=known(
+            kinds.CLUSTER_QUEUES,
+            kube.cluster_queue(
+                "cq",
+                cohort="all",
+                quotas={"spot": {"nominalQuota": 16}, "flex": {"nominalQuota": 64}},
+                reserved={"spot": 12, "flex": 16},
+                used={"spot": 8, "flex": 0},
+                admissionChecksStrategy=on_check,
+            ),
+            kube.cluster_queue("other", cohort="all", reserved={"spot": 4}, used={"spot": 4}),
+        ),
+        local_queues=known(
+            kinds.LOCAL_QUEUES, local_queue(), local_queue("theirs", namespace="other")
+        ),
+        cohorts=absent(),
+        flavors=known(
+            kinds.RESOURCE_FLAVORS,
+            kube.flavor("spot", labels=SPOT),
+            kube.flavor("flex", labels=FLEX),
+        ),
+        checks=known(kinds.ADMISSION_CHECKS, CHECK),
+        provisioning=known(kinds.PROVISIONING_CONFIGS, CONFIG),
+        workloads=known(
+            kinds.WORKLOADS,
+            kube.workload("a", admitted_to="cq"),
+            kube.workload("b"),
+            kube.workload("c", namespace="other", queue="theirs"),
+        ),
+        nodes=known(
+            kinds.NODES,
+            kube.node("n1", labels=SPOT, zone="us-east4-a"),
+            kube.node("n2", labels=SPOT, zone="us-east4-b"),
+            kube.node("booked", labels=FLEX, zone="us-east4-b"),
+        ),
+        pods=known(kinds.PODS, kube.pod("p", node_name="n1")),
+    )
+    return dataclasses.replace(found, **more)  # type: ignore[arg-type]
+
+
+SPOT_SEEN = FlavorSeen(
+    flavor="spot",
+    accelerator="H100",
+    accelerators_per_node=8,
+    capacity_type="SPOT",
+    zones=("us-east4-a", "us-east4-b"),
+    price_per_gpu_hour=Decimal("2.10"),
+    nominal=16,
+    reserved=12,
+    used=8,
+    parked=4,
+    borrowable=12,
+    nodes_free=1,
+    nodes_coming=0,
+    max_nodes=None,
+    startup_s=None,
+    preemption_notice_s=None,
+)
+FLEX_SEEN = dataclasses.replace(
+    SPOT_SEEN,
+    flavor="flex",
+    capacity_type="FLEX",
+    zones=("us-east4-b",),
+    price_per_gpu_hour=None,
+    nominal=64,
+    reserved=16,
+    used=0,
+    parked=16,
+    borrowable=0,
+    nodes_free=0,
+)
+
+
+def test_a_queue_is_shown_with_all_that_waits_for_its_quota() -> None:
+    found = queues_seen(picture(), SETTINGS, NOW_S)
+    assert found.doubts == ()
+    assert found.queues == (
+        QueueSeen(
+            queue="lq", is_stopped=False, pending=2, pending_gpus=32, flavors=(SPOT_SEEN, FLEX_SEEN)
+        ),
+    )
+
+
+def flavors_of(shown: Snapshot) -> tuple[FlavorSeen, ...]:
+    (queue,) = queues_seen(shown, SETTINGS, NOW_S).queues
+    return queue.flavors
+
+
+def test_without_the_nodes_their_number_is_unknown_and_the_quota_is_not() -> None:
+    never = known(kinds.NODES, health=Health(is_denied=True))
+    settings = {each: FlavorSettings(accelerators_per_node=8) for each in ("spot", "flex")}
+    wishes = dataclasses.replace(SETTINGS, flavors=settings)
+    (queue,) = queues_seen(picture(nodes=never), wishes, NOW_S).queues
+    assert queue.flavors == tuple(
+        dataclasses.replace(each, zones=(), nodes_free=None, nodes_coming=None)
+        for each in (SPOT_SEEN, FLEX_SEEN)
+    )
+
+
+@pytest.mark.parametrize(
+    "pods",
+    [
+        known(kinds.PODS, health=Health()),
+        known(kinds.PODS, health=Health(heard_s=100.0, scope="team")),
+        known(kinds.PODS, health=Health(heard_s=100.0 - STALE_S)),
+    ],
+)
+def test_without_the_pods_of_all_nobody_knows_which_nodes_are_free(pods: Seen[object]) -> None:
+    spot, _ = flavors_of(picture(pods=pods))
+    assert spot == dataclasses.replace(SPOT_SEEN, nodes_free=None)
+
+
+def test_without_the_workloads_what_waits_is_what_the_queue_says() -> None:
+    raw = kube.cluster_queue("cq")
+    raw["status"]["pendingWorkloads"] = 7
+    shown = picture(
+        workloads=known(kinds.WORKLOADS, health=Health()),
+        cluster_queues=known(kinds.CLUSTER_QUEUES, raw),
+    )
+    (queue,) = queues_seen(shown, SETTINGS, NOW_S).queues
+    assert (queue.pending, queue.pending_gpus) == (7, None)
+
+
+def test_a_cohort_that_is_not_wholly_seen_lends_nothing_that_is_known() -> None:
+    queues = picture().cluster_queues
+    bad = {"bad": Unreadable(key="bad", uid="u", reason="no")}
+    for shown in (
+        picture(cluster_queues=dataclasses.replace(queues, unreadable=bad)),
+        picture(cohorts=known(kinds.COHORTS, health=Health(is_denied=True))),
+    ):
+        spot, _ = flavors_of(shown)
+        assert spot == dataclasses.replace(SPOT_SEEN, borrowable=None)
+
+
+def test_a_flavor_that_nobody_describes_is_not_offered_and_is_doubted() -> None:
+    bare = known(kinds.RESOURCE_FLAVORS, kube.flavor("spot", labels={"pool": "x"}))
+    found = queues_seen(picture(flavors=bare), SETTINGS, NOW_S)
+    assert found.queues[0].flavors == ()
+    assert found.doubts == (
+        "flavor spot: nothing says which capacity type it is",
+        "flavor spot: nothing says which accelerator it has",
+        "ClusterQueue cq names flavor flex: it is not seen",
+    )
+
+
+@pytest.mark.parametrize("where", ["lq", "cq", "active"])
+def test_a_queue_that_lets_nobody_in_is_stopped(where: str) -> None:
+    line, queue = local_queue(), kube.cluster_queue("cq")
+    if where == "lq":
+        line["spec"]["stopPolicy"] = "Hold"
+    elif where == "cq":
+        queue["spec"]["stopPolicy"] = "HoldAndDrain"
+    else:
+        queue["status"]["conditions"] = [kube.condition("Active", status="False")]
+    shown = picture(
+        local_queues=known(kinds.LOCAL_QUEUES, line),
+        cluster_queues=known(kinds.CLUSTER_QUEUES, queue),
+    )
+    assert queues_seen(shown, SETTINGS, NOW_S).queues[0].is_stopped
+
+
+def test_a_queue_that_hands_on_to_other_clusters_offers_nothing() -> None:
+    raw = {"metadata": kube.meta("dws"), "spec": {"controllerName": "kueue.x-k8s.io/multikueue"}}
+    found = queues_seen(picture(checks=known(kinds.ADMISSION_CHECKS, raw)), SETTINGS, NOW_S)
+    assert found.queues[0].flavors == ()
+    assert "other clusters" in found.doubts[0]
+
+
+def test_only_the_queues_that_were_named_are_ours() -> None:
+    shown = picture(
+        local_queues=known(kinds.LOCAL_QUEUES, local_queue("b"), local_queue("a"), local_queue("c"))
+    )
+    wishes = dataclasses.replace(SETTINGS, queues=frozenset("ab"))
+    assert [each.queue for each in queues_seen(shown, wishes, NOW_S).queues] == ["a", "b"]
+
+
+def test_what_is_not_seen_is_said_and_only_some_of_it_makes_the_picture_partial() -> None:
+    bad = kube.workload("bad")
+    bad["spec"]["priority"] = "high"
+    shown: list[tuple[Kind[object], Seen[object]]] = [
+        (kinds.WORKLOADS, known(kinds.WORKLOADS, health=Health())),
+        (kinds.LOCAL_QUEUES, known(kinds.LOCAL_QUEUES, local_queue())),
+        (kinds.NODES, known(kinds.NODES, health=Health(is_denied=True, trouble="we may not"))),
+        (kinds.PODS, known(kinds.PODS, health=Health(heard_s=100.0, scope="team"))),
+        (kinds.JOB_SETS, known(kinds.JOB_SETS, health=Health(heard_s=-900.0, trouble="silent"))),
+        (kinds.EVENTS, absent()),
+    ]
+    assert snapshots.blind(shown) == (
+        "workloads.kueue.x-k8s.io have not been seen yet",
+        "jobsets.jobset.x-k8s.io have not been heard of for 16 min: silent",
+    )
+    assert snapshots.narrow(shown) == ("we may not", "pods can be seen in namespace team only")
+    (sentence,) = snapshots.narrow([(kinds.WORKLOADS, known(kinds.WORKLOADS, bad))])
+    assert sentence == (
+        "1 workloads.kueue.x-k8s.io cannot be read: workloads.kueue.x-k8s.io team/bad: "
+        "spec.priority is a text, no whole number"
+    )
