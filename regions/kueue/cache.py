@@ -1,10 +1,11 @@
-"""The objects of one kind as last heard, and which of them changed since when. Pure.
+"""The objects of one kind as last heard, how well, and which changed since when. Pure.
 
 The rule: a generation grows with every object that changes, and with nothing else, so that whoever
 asks "since" pays for what changed. Read ``Cache.changed_since`` first.
 """
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Generic, TypeVar
 
@@ -14,6 +15,21 @@ T = TypeVar("T")
 
 MOST_GONE = 10_000
 """Removed keys that are remembered; who was away for longer looks at everything."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Health:
+    """How well a kind is known.
+
+    ``heard_s`` is when it was last known to be as it was, on the clock; None: never yet, and then
+    nothing is known. ``trouble`` is what stands in the way now, empty for nothing. ``scope`` is the
+    namespace that can be seen, empty for all. ``is_denied``: we may not see it, or it is not there.
+    """
+
+    heard_s: float | None = None
+    trouble: str = ""
+    scope: str = ""
+    is_denied: bool = False
 
 
 class Cache(Generic[T]):

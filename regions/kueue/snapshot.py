@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
+from regions.kueue.cache import Health
 from regions.kueue.objects import kinds
 from regions.kueue.objects.admission_check import AdmissionCheck, ProvisioningConfig
 from regions.kueue.objects.cluster_queue import ClusterQueue
@@ -20,7 +21,6 @@ from regions.kueue.objects.node import Node
 from regions.kueue.objects.pod import Pod
 from regions.kueue.objects.resource_flavor import ResourceFlavor
 from regions.kueue.objects.workload import Workload
-from regions.kueue.watching import Health
 
 T = TypeVar("T")
 

@@ -18,7 +18,7 @@ from typing import Generic, Protocol, TypeVar
 
 import msgspec
 
-from regions.kueue.cache import Cache
+from regions.kueue.cache import Cache, Health
 from regions.kueue.clock import Clock
 from regions.kueue.errors import (
     BrokenError,
@@ -65,21 +65,6 @@ class Source(Protocol):
     def watch(self, scope: str, version: str, seconds: int) -> AsyncGenerator[bytes, None]:
         """Yield the lines of a watch from a resource version on, for at most so long."""
         ...
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Health:
-    """How well a kind is known.
-
-    ``heard_s`` is when it was last known to be as it was, on the clock; None: never yet, and then
-    nothing is known. ``trouble`` is what stands in the way now, empty for nothing. ``scope`` is the
-    namespace that can be seen, empty for all. ``is_denied``: we may not see it, or it is not there.
-    """
-
-    heard_s: float | None = None
-    trouble: str = ""
-    scope: str = ""
-    is_denied: bool = False
 
 
 class Informer(Generic[T]):

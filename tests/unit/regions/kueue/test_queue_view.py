@@ -8,12 +8,12 @@ import pytest
 
 from regions.cluster import FlavorSeen, QueueSeen
 from regions.kueue import snapshot as snapshots
+from regions.kueue.cache import Health
 from regions.kueue.flavors import FlavorSettings
 from regions.kueue.objects import kinds
 from regions.kueue.objects.kinds import Kind, Unreadable, decode
 from regions.kueue.queue_view import QueueSettings, queues_seen
 from regions.kueue.snapshot import STALE_S, Seen, Snapshot, absent, seen
-from regions.kueue.watching import Health
 from tests.unit.regions.kueue import kube
 
 T = TypeVar("T")
