@@ -33,6 +33,11 @@ _POD_REASONS = {
     "NodeAffinity": Word.NODE_REFUSED_IT,
     "UnexpectedAdmissionError": Word.NODE_REFUSED_IT,
     "TopologyAffinityError": Word.NODE_REFUSED_IT,
+    "InvalidNodeInfo": Word.NODE_REFUSED_IT,
+    "PodOSSelectorNodeLabelDoesNotMatch": Word.NODE_REFUSED_IT,
+    "PodOSNotSupported": Word.NODE_REFUSED_IT,
+    "SupplementalGroupsPolicyNotSupported": Word.NODE_REFUSED_IT,
+    "InitContainerRestartPolicyForbidden": Word.NODE_REFUSED_IT,
 }
 _EVICTED_BY_KUBELET = sayings(
     (r"low on resource: memory|MemoryPressure", Word.NODE_MEMORY_SHORT),

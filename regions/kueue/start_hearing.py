@@ -51,7 +51,15 @@ _CREATES = sayings(
     (r"configmap \"(?P<what>[^\"]{1,253})\" not found", Word.CONFIG_MISSING),
     (r"runAsNonRoot", Word.ROOT_REFUSED),
 )
-_CREATE_REASONS = ("CreateContainerConfigError", "CreateContainerError", "RunContainerError")
+_CREATE_REASONS = (
+    "CreateContainerConfigError",
+    "CreateContainerError",
+    "RunContainerError",
+    "PreCreateHookError",
+    "PreStartHookError",
+    "PostStartHookError",
+)
+_SANDBOXES = ("CreatePodSandboxError", "ConfigPodSandboxError")
 _WAITS = {
     "ContainerCreating": Word.PODS_STARTING,
     "PodInitializing": Word.PODS_STARTING,
@@ -197,6 +205,8 @@ def _of_container(container: ContainerState) -> tuple[Word, str, str] | None:
         return (*(heard or (usual, "")), "")
     if container.reason in _CREATE_REASONS:
         return (*(hear(container.message, _CREATES) or (Word.CONTAINER_REFUSED, "")), "")
+    if container.reason in _SANDBOXES:
+        return Word.SANDBOX_FAILING, "", ""
     if container.reason == "CrashLoopBackOff":
         return Word.SIDECAR_FAILING, container.name, ""
     return Word.UNKNOWN, "", unknown("Container.waiting", container.reason)

@@ -81,7 +81,8 @@ def _container(fields: Fields, *, is_init: bool) -> ContainerState:
         is_ready=fields.flag("ready"),
         state=state,
         reason=detail.text("reason"),
-        message=detail.message("message"),
+        # What a container leaves at its end are the last lines of its log.
+        message=detail.ending("message") if is_over else detail.message("message"),
         exit_code=detail.integer("exitCode") if is_over else None,
         signal=(signal or None) if is_over else None,
         restarts=fields.count("restartCount"),

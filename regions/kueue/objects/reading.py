@@ -61,6 +61,15 @@ class Fields:
             raise self._wrong(name, raw, "text")
         return sys.intern(raw[:LONGEST_MESSAGE])
 
+    def ending(self, name: str) -> str:
+        """Return the end of words for people, cut to a length: of a log the last lines tell."""
+        raw = self._raw.get(name)
+        if raw is None:
+            return ""
+        if not isinstance(raw, str):
+            raise self._wrong(name, raw, "text")
+        return sys.intern(raw[-LONGEST_MESSAGE:])
+
     def texts(self, name: str) -> tuple[str, ...]:
         """Return a list of words."""
         return tuple(self._word(item, name) for _, item in self._list(name))

@@ -210,6 +210,15 @@ def test_words_for_people_are_cut_and_never_refused() -> None:
     assert len(workload_of(raw).conditions[0].message) == 2048
 
 
+def test_of_a_log_the_last_words_are_kept() -> None:
+    ended = {"terminated": {"exitCode": 1, "message": "step\n" * 4000 + "CUDA out of memory"}}
+    raw = kube.pod(containerStatuses=[{"name": "train", "state": ended, "restartCount": 0}])
+    read = decode(kinds.PODS, "v1", raw)
+    assert isinstance(read, Pod)
+    assert len(read.containers[0].message) == 2048
+    assert read.containers[0].message.endswith("CUDA out of memory")
+
+
 def test_equal_words_are_one_object_in_memory() -> None:
     one, other = (workload_of(kube.workload(name, queue="".join("lq"))) for name in ("a", "b"))
     assert one.queue is other.queue

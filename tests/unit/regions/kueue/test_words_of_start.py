@@ -171,6 +171,8 @@ CREATES = {
     ): Word.ROOT_REFUSED,
     ("CreateContainerError", "gremlins"): Word.CONTAINER_REFUSED,
     ("InvalidImageName", "couldn't parse image name"): Word.IMAGE_NAME_INVALID,
+    ("PostStartHookError", "exit status 1"): Word.CONTAINER_REFUSED,
+    ("CreatePodSandboxError", "cni"): Word.SANDBOX_FAILING,
     ("ContainerCreating", ""): Word.PODS_STARTING,
     ("Hibernating", "zzz"): Word.UNKNOWN,
 }
