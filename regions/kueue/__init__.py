@@ -10,4 +10,18 @@ queues that it uses. The start itself is decided in the region's store.
     quota.py      what a queue could still reserve, through its cohort tree: pure
     ahead.py      who stands before a workload in its queue: pure
     flavors.py    what a flavor is, and what its nodes could hold: pure
+
+What is sent for a gang, all of it pure:
+
+    manifest.py   an order to queue as objects, and the order in which they are created
+      names.py    what they are called, and the labels that say whose they are
+      pod.py      the process of a rank; environment.py: what it is told; landing.py: on which
+                  machines; enclave.py: what it reaches; refusals.py: what is not sent at all
+      site.py     what of a cluster and a flavor shapes them; profiles.py: what ops lay over them
+
+What is said of a gang, all of it pure:
+
+    explanation.py  from all that is told of it to the one verdict
+      vocabulary.py   every word; words.py and words_*.py: what each means
+      *_hearing.py    which of a cluster's own words are which of ours
 """

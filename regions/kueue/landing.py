@@ -7,23 +7,31 @@ node. Read ``node_selector`` and ``tolerations`` first.
 """
 
 from regions.cluster import Queue
+from regions.kueue.flavors import PROVISIONING, RESERVATION
 from regions.kueue.site import Site
 
 GKE_SPOT, GKE_FLEX = "cloud.google.com/gke-spot", "cloud.google.com/gke-flex-start"
 GKE_QUEUED = "cloud.google.com/gke-queued"
-GKE_PROVISIONING = "cloud.google.com/gke-provisioning"
 GKE_ACCELERATOR = "cloud.google.com/gke-accelerator"
-GPU_TAINT = "nvidia.com/gpu"
 
 _SELECTED = {
     "SPOT": {GKE_SPOT: "true"},
     "FLEX": {GKE_FLEX: "true"},
-    "ON_DEMAND": {GKE_PROVISIONING: "standard"},
+    "ON_DEMAND": {PROVISIONING: "standard"},
     # Reserved nodes are standard ones; which reservation it is, only the flavor's labels tell.
-    "RESERVED": {GKE_PROVISIONING: "standard"},
+    "RESERVED": {PROVISIONING: "standard"},
 }
 _TAINTED = {"SPOT": (GKE_SPOT,), "FLEX": (GKE_FLEX, GKE_QUEUED)}
-_TELLS_CAPACITY = frozenset({GKE_SPOT, GKE_FLEX, GKE_QUEUED, GKE_PROVISIONING})
+_TELLS_CAPACITY = frozenset(
+    {
+        GKE_SPOT,
+        GKE_FLEX,
+        GKE_QUEUED,
+        PROVISIONING,
+        RESERVATION,
+        "cloud.google.com/gke-preemptible",
+    }
+)
 
 REQUIRED_TOPOLOGY = "kueue.x-k8s.io/podset-required-topology"
 PREFERRED_TOPOLOGY = "kueue.x-k8s.io/podset-preferred-topology"
@@ -46,7 +54,8 @@ def tolerations(queue: Queue, site: Site) -> list[dict[str, str]]:
 
     The flavor's own taints are among them: they keep off whoever does not ask for it by name.
     """
-    keys = [GPU_TAINT] if queue.gang.accelerators_per_node else []
+    # Machines with accelerators are kept for those who ask for them, by the resource's own name.
+    keys = [site.profile.accelerator_resource] if queue.gang.accelerators_per_node else []
     found = [
         {"key": key, "operator": "Exists", "effect": "NoSchedule"}
         for key in (*keys, *_TAINTED.get(queue.capacity_type, ()))

@@ -6,16 +6,8 @@ The rule: every fact is handed in; nothing is looked up and nothing guessed. Rea
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from regions.kueue.objects.taints import Taint
 from regions.kueue.profiles import Profile, Reach
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Taint:
-    """What keeps everybody off a flavor's machines who does not ask for them."""
-
-    key: str
-    value: str = ""
-    effect: str = "NoSchedule"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

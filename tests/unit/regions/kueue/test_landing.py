@@ -4,17 +4,17 @@ from typing import Any
 
 import pytest
 
+from regions.kueue.flavors import PROVISIONING
 from regions.kueue.landing import (
     ANY_TOPOLOGY,
     GKE_ACCELERATOR,
-    GKE_PROVISIONING,
     PREFERRED_TOPOLOGY,
     REQUIRED_TOPOLOGY,
     node_selector,
     tolerations,
     topology_annotations,
 )
-from regions.kueue.site import Taint
+from regions.kueue.objects.taints import Taint
 from tests.unit.regions.kueue.making import make_profile, make_queue, make_site
 
 BLOCK = "cloud.google.com/gce-topology-block"
@@ -41,8 +41,8 @@ CAPACITY = {
         {"cloud.google.com/gke-flex-start": "true"},
         ["cloud.google.com/gke-flex-start", "cloud.google.com/gke-queued"],
     ),
-    "ON_DEMAND": ({GKE_PROVISIONING: "standard"}, []),
-    "RESERVED": ({GKE_PROVISIONING: "standard"}, []),
+    "ON_DEMAND": ({PROVISIONING: "standard"}, []),
+    "RESERVED": ({PROVISIONING: "standard"}, []),
     "": ({}, []),
 }
 
@@ -68,7 +68,7 @@ def test_a_gang_puts_up_with_the_taints_of_the_flavor_it_was_offered() -> None:
             {"key": "nvidia.com/gpu", "effect": "NoSchedule"},
         ]
     )
-    site = make_site(taints=(Taint(key="dws", value="yes"),), profile=profile)
+    site = make_site(taints=(Taint(key="dws", value="yes", effect="NoSchedule"),), profile=profile)
     assert tolerations(make_queue(), site) == [
         {"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"},
         {"key": "cloud.google.com/gke-spot", "operator": "Exists", "effect": "NoSchedule"},
