@@ -16,7 +16,7 @@ from broker.model.checkpoint import CheckpointRef, EpochId
 from broker.model.intent import CheckpointFormat
 from replicator.bundle import check_bundle, copy_bundle, has_bundle, remove_bundle
 from replicator.checkpoint.copy import copy
-from replicator.checkpoint.describe import attest
+from replicator.checkpoint.describe import attest, renew
 from replicator.checkpoint.formats import Format
 from replicator.checkpoint.paths import CheckpointPath
 from replicator.checkpoint.removal import clear_leftover, remove
@@ -209,16 +209,40 @@ class Content:
             key, lambda _: clear_leftover(store, path, now_s=now_s, older_than_s=older_than_s)
         )
 
-    async def is_sound(self, region: str, path: CheckpointPath, digest: str) -> bool | None:
-        """Return whether a region's copy is there and matches. Raises ReplicatorError."""
-        store = self.stores[region]
-        key = TransferKey(store=region, path=f"check:{path}")
-        return await self.looks.ask(key, lambda _: is_ready(store, path, digest))
+    async def is_sound(
+        self,
+        region: str,
+        path: CheckpointPath,
+        digest: str,
+        kind: CheckpointFormat,
+        *,
+        is_doubted: bool,
+    ) -> bool | None:
+        """Return whether a region's copy is there and matches. Raises ReplicatorError.
 
-    async def is_sound_now(self, region: str, path: CheckpointPath, digest: str) -> bool:
+        One that is in doubt, or does not match what its manifest says of sizes and generations, is
+        read whole: bytes can rot under both, and both can move under the same bytes.
+        """
+        store = self.stores[region]
+        reading = TransferKey(store=region, path=f"read:{path}")
+        if not is_doubted and self.copies.done_bytes(reading) is None:
+            key = TransferKey(store=region, path=f"check:{path}")
+            is_well = await self.looks.ask(key, lambda _: is_ready(store, path, digest))
+            if is_well is not False:
+                return is_well
+        return await self.copies.ask(reading, partial(renew, store, path, digest, FORMATS[kind]))
+
+    async def is_sound_now(
+        self, region: str, path: CheckpointPath, digest: str, kind: CheckpointFormat
+    ) -> bool:
         """As ``is_sound``, waiting for the answer: for who has nothing else to do meanwhile."""
         store = self.stores[region]
-        return await self._off_loop(lambda: is_ready(store, path, digest))
+
+        def look() -> bool:
+            is_well = is_ready(store, path, digest)
+            return is_well or renew(store, path, digest, FORMATS[kind], lambda size_bytes: None)
+
+        return await self._off_loop(look)
 
     async def purge(self, region: str, run_key: str) -> int | None:
         """Remove all that a run left in a region, once its log is to go; return the bytes freed."""

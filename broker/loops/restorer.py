@@ -318,13 +318,16 @@ class Restorer:
         to be lost.
         """
         run = self._desk.log.run(name)
+        if run is None:
+            return
+        kind = run.intent.workload.checkpoint.format
         stores = sorted(frozenset(regions) & self._content.stores.keys())
-        for checkpoint in () if run is None else run.checkpoints:
+        for checkpoint in run.checkpoints:
             ref, lost = checkpoint.ref, list[RecordLostCopy]()
             for region in stores:
-                path = path_of(run.uid if run is not None else "", ref)
+                path = path_of(run.uid, ref)
                 try:
-                    is_sound = await self._content.is_sound_now(region, path, ref.digest)
+                    is_sound = await self._content.is_sound_now(region, path, ref.digest, kind)
                 except ContentError:
                     continue
                 if is_sound:

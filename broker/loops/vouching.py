@@ -30,6 +30,7 @@ class Voucher:
     sight: Sight
     _sound_s: dict[_Key, float] = field(default_factory=dict)
     _unsound_s: dict[_Key, float] = field(default_factory=dict)
+    _doubted: dict[_Key, None] = field(default_factory=dict)
 
     async def is_sound(
         self, run: Run, ref: CheckpointRef, region: str, now: Moment, *, within_s: float
@@ -52,9 +53,17 @@ class Voucher:
             return self._is_confirmed(key, missed_s)
         self._unsound_s.pop(key, None)
         try:
-            is_sound = await self.content.is_sound(region, path, ref.digest)
+            is_sound = await self.content.is_sound(
+                region,
+                path,
+                ref.digest,
+                run.intent.workload.checkpoint.format,
+                is_doubted=key in self._doubted,
+            )
         except ContentError:
             return None  # the store cannot say
+        if is_sound is not None:
+            self._doubted.pop(key, None)
         if is_sound:
             _keep(self._sound_s, key, now)
         elif is_sound is False:
@@ -65,8 +74,14 @@ class Voucher:
         return is_sound
 
     def doubt(self, run: Run, ref: CheckpointRef, region: str) -> None:
-        """Forget what was found of a copy: somebody could not read it."""
+        """Forget what was found of a copy: somebody could not read it.
+
+        It is sound again once all of it was read.
+        """
         key = (region, path_of(run.uid, ref))
+        self._doubted[key] = None
+        while len(self._doubted) > KEPT:
+            del self._doubted[next(iter(self._doubted))]
         self._sound_s.pop(key, None)
         self._unsound_s.pop(key, None)
 

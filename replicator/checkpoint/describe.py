@@ -9,7 +9,7 @@ from replicator.checkpoint.manifest import FileDigest, Manifest, Replica, encode
 from replicator.checkpoint.paths import CheckpointPath
 from replicator.checkpoint.scan import Pinned, pin
 from replicator.checkpoint.verify import Depth, Health, read_replica, verify
-from replicator.errors import Changed, Conflict, Corrupt, Incomplete
+from replicator.errors import Changed, Conflict, Corrupt, Incomplete, NotFound
 from replicator.hashing import OnChunk, sha256_of
 from replicator.stores.port import ContentReader, ContentStore
 
@@ -69,6 +69,32 @@ def attest(
         return replica
     publish(store, replica)
     return replica
+
+
+def renew(
+    store: ContentStore,
+    path: CheckpointPath,
+    digest: str,
+    checkpoint_format: Format,
+    on_chunk: OnChunk,
+) -> bool:
+    """Read a copy whole and return whether it is the checkpoint of that digest.
+
+    If it is, its manifest is written anew where that was damaged, or spoke of files as they were
+    before they were moved to another disk: a copy whose every byte is there is not lost for that.
+    Raises StoreError, and Changed when it moved while it was read.
+    """
+    try:
+        replica = describe(store, path, checkpoint_format, on_chunk)
+    except (Corrupt, Incomplete, NotFound):
+        return False
+    if replica.manifest.digest != digest:
+        return False
+    try:
+        publish(store, replica)
+    except Conflict:
+        return False
+    return True
 
 
 def publish(store: ContentStore, replica: Replica) -> None:

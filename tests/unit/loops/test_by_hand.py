@@ -10,7 +10,7 @@ from broker.history.commands import RecordRunning, RecordStart, SetPolicy, Withd
 from broker.history.events import CheckpointCopied, CheckpointLost, Granted
 from broker.loops.content import path_of
 from broker.loops.reaper import LEFTOVER_S
-from broker.model.intent import CheckpointSpec
+from broker.model.intent import CheckpointFormat, CheckpointSpec
 from broker.model.policy import RegionPolicy
 from broker.model.reasons import Reason
 from broker.model.states import PlacementEnd
@@ -256,7 +256,9 @@ async def test_a_damaged_copy_is_said_and_not_resumed_from(two: Handheld) -> Non
     assert events.index(lost[0]) < copied < granted
     assert run.epochs[-1].region == "beta"
     assert run.epochs[-1].resume_from == run.checkpoints[0].ref
-    assert await two.agents.content.is_sound_now("beta", path, run.checkpoints[0].ref.digest)
+    assert await two.agents.content.is_sound_now(
+        "beta", path, run.checkpoints[0].ref.digest, CheckpointFormat.FILES
+    )
 
 
 async def test_a_withdrawn_placement_ends_when_its_name_is_occupied(patient: Handheld) -> None:

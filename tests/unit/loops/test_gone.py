@@ -1,5 +1,6 @@
 """Checkpoints that are gone: no run waits for them for ever, and none begins anew unasked."""
 
+import os
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
@@ -18,10 +19,12 @@ from broker.history.refusals import Refused
 from broker.loops.content import path_of
 from broker.loops.reaper import RETIRE_EVERY_S
 from broker.model.checkpoint import Checkpoint
+from broker.model.intent import CheckpointFormat
 from broker.model.reasons import FailureClass, Reason
 from broker.model.run import Run
 from broker.model.states import PlacementState, RunState
 from regions.cluster import Cause, Stage
+from replicator.checkpoint.formats import REPLICA_NAME
 from tests.builders import BROKER
 from tests.unit.loops.handheld import Handheld, handheld
 from tests.unit.loops.seeing import epoch_seen, placement_seen
@@ -106,6 +109,55 @@ async def test_the_newest_older_checkpoint_with_a_copy_is_fallen_back_to(two: Ha
         w.reason is Reason.CHECKPOINT_LOST and "step 20" in w.message and "step 10" in w.message
         for w in run.warnings
     )
+
+
+async def test_a_copy_whose_disk_was_put_back_from_elsewhere_is_not_lost(two: Handheld) -> None:
+    name = await started(two)
+    saved(two, name, 10)
+    await two.settle(seconds=1.0)
+    run = two.run(name)
+    path = path_of(run.uid, run.checkpoints[0].ref)
+    for region, store in two.stores.items():
+        for entry in store.list(path.prefix).entries:
+            # The same bytes in other files, as a copy of a disk has them; in alpha the manifest
+            # was not among them.
+            data = list(store.read(entry.name, entry.generation))
+            store.delete(entry.name)
+            if region == "beta" or not entry.name.endswith(REPLICA_NAME):
+                store.put(entry.name, data)
+    preempt(two, name, 10)
+    await a_while(two)
+    run = two.run(name)
+    resumed_from = run.epochs[-1].resume_from
+    assert (len(run.epochs), resumed_from and resumed_from.step) == (2, 10)
+    assert run.checkpoints[0].lost_in == frozenset()
+
+
+async def test_bytes_that_rot_in_place_are_found_by_who_copies_them_and_read_no_more(
+    two: Handheld, tmp_path: Path
+) -> None:
+    name = await started(two)
+    saved(two, name, 10)
+    await two.settle(seconds=1.0)
+    run = two.run(name)
+    ref, prefix = run.checkpoints[0].ref, path_of(run.uid, run.checkpoints[0].ref).prefix
+    rot(tmp_path / "alpha" / prefix / "weights")
+    for entry in two.stores["beta"].list(prefix).entries:
+        two.stores["beta"].delete(entry.name)
+    await two.tell(name, RecordLostCopy(ref=ref, region="beta", message="to be copied anew"))
+    await a_while(two)
+    (checkpoint,) = two.run(name).checkpoints
+    assert (checkpoint.regions, checkpoint.lost_in) == (frozenset(), frozenset({"alpha", "beta"}))
+    told = [warning.reason for warning in two.run(name).warnings]
+    assert Reason.COPY_NOT_VERIFIED in told
+
+
+def rot(file: Path) -> None:
+    """Change a file's bytes, and nothing else that can be seen of it."""
+    before = file.stat()
+    with file.open("r+b") as damaged:
+        damaged.write(b"X")
+    os.utime(file, ns=(before.st_atime_ns, before.st_mtime_ns))
 
 
 async def test_a_store_that_lost_its_name_is_no_evidence(two: Handheld) -> None:
@@ -226,4 +278,6 @@ async def test_a_copy_that_is_damaged_while_its_leg_waits_is_not_granted(tmp_pat
         assert len(lost) == 1
         # It was copied anew from alpha before anything started from it.
         assert granted[0] < lost[0] < granted[1]
-        assert await broker.agents.content.is_sound_now("beta", path, run.checkpoints[0].ref.digest)
+        assert await broker.agents.content.is_sound_now(
+            "beta", path, run.checkpoints[0].ref.digest, CheckpointFormat.FILES
+        )

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from replicator.checkpoint.copy import copy
-from replicator.checkpoint.describe import attest, describe
+from replicator.checkpoint.describe import attest, describe, renew
 from replicator.checkpoint.formats import REPLICA_NAME, Format
 from replicator.checkpoint.paths import CheckpointPath
 from replicator.checkpoint.removal import clear_leftover, remove
@@ -91,6 +91,35 @@ def test_equal_bytes_written_again_are_attested_again(tmp_path: Path) -> None:
     assert verify(store, PATH, Depth.DEEP, unheard).health is Health.SOUND
     assert attest(store, PATH, Format.FILES, unheard).manifest == replica.manifest
     assert is_ready(store, PATH, replica.manifest.digest)
+
+
+@pytest.mark.parametrize("is_manifest_kept", [True, False])
+def test_a_copy_whose_every_byte_is_there_gets_its_manifest_anew(is_manifest_kept: bool) -> None:
+    store = MemoryObjectStore()
+    save(store, PATH, FILES)
+    digest = attest(store, PATH, Format.FILES, unheard).manifest.digest
+    save(store, PATH, FILES)
+    if not is_manifest_kept:
+        store.put(PATH.prefix + REPLICA_NAME, [b"{"])
+    assert not is_ready(store, PATH, digest)
+    assert renew(store, PATH, digest, Format.FILES, unheard)
+    assert is_ready(store, PATH, digest)
+
+
+@pytest.mark.parametrize("harm", ["model", ".complete", "all"])
+def test_a_copy_that_is_not_what_was_sealed_gets_none(harm: str) -> None:
+    store = MemoryObjectStore()
+    save(store, PATH, FILES)
+    digest = attest(store, PATH, Format.FILES, unheard).manifest.digest
+    store.delete(PATH.prefix + REPLICA_NAME)
+    if harm == "all":
+        save(store, PATH, {**FILES, "model": b"87654321"})
+    elif harm == "model":
+        store.put(PATH.prefix + harm, [b"87654321"])
+    else:
+        store.delete(PATH.prefix + harm)
+    assert not renew(store, PATH, digest, Format.FILES, unheard)
+    assert store.stat(PATH.prefix + REPLICA_NAME) is None
 
 
 def test_damage_that_keeps_size_and_time_is_found_by_a_deep_look(tmp_path: Path) -> None:
