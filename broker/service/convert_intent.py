@@ -4,9 +4,14 @@ The rule: what the wire leaves unset takes the default that the proto documents,
 judged here; ``model.intent_rules`` judges. Read ``intent_of`` first.
 """
 
+from collections.abc import Callable, Mapping, Sequence, Sized
+from enum import StrEnum
+from types import MappingProxyType
+from typing import Any
+
+from google.protobuf.message import Message
+
 from broker.model.intent import (
-    AfterMaxWait,
-    CheckpointFormat,
     CheckpointSpec,
     HardwareOption,
     Input,
@@ -16,7 +21,6 @@ from broker.model.intent import (
     Resources,
     SecretRef,
     Terms,
-    TopologyWish,
     Workload,
 )
 from broker.service import enums, fields, wire
@@ -25,157 +29,156 @@ from broker.service.wire import member
 from broker.v1 import intent_pb2
 
 _REPEATED_MAX = 1_000  # entries of any repeated field; the rules ask for less
-_LIMITS, _SAVING, _TELLING, _RESOURCES = Limits(), CheckpointSpec(), ProgressSpec(), Resources()
+# What carries its unit in the model's name alone.
+_NAMES = {
+    "max_wait": "max_wait_s",
+    "max_requeue_wait": "max_requeue_wait_s",
+    "deadline": "deadline_wall_s",
+    "expected_duration": "expected_duration_s",
+    "interval": "interval_s",
+    "timeout": "timeout_s",
+}
+
+Reader = Callable[[Any, str], Any]  # of a field's value, and of its path for a refusal
 
 
 def intent_of(message: intent_pb2.Intent, *, team: str, owner: str, field: str) -> Intent:
     """Return the intent of a request; ``owner`` is who asks, for one that names nobody.
 
-    Raises InvalidArgument for what no intent could hold. Sub-messages that are absent are not
-    looked into, for every submit comes through here.
+    Raises InvalidArgument for what no intent could hold.
     """
-    _bound(message, ("labels",), field)
-    return Intent(
-        team=team,
-        owner=message.owner or owner,
-        workload=_workload(message.workload, f"{field}.workload"),
-        terms=terms_of(message.terms, f"{field}.terms"),
-        labels=tuple(sorted(message.labels.items())),
-    )
+    found: dict[str, Any] = _READ_INTENT(message, field)
+    return Intent(team=team, **{"owner": owner, **found})
 
 
 def terms_of(message: intent_pb2.Terms, field: str) -> Terms:
     """Return the terms of a request. Raises InvalidArgument."""
-    _bound(message, ("capacity_types", "regions", "residency"), field)
-    has = message.HasField
-    after = message.after_max_wait
-    return Terms(
-        capacity_types=tuple(
-            [
-                member(enums.CAPACITY_TYPE_OF, number, field, f"capacity_types[{i}]")
-                for i, number in enumerate(message.capacity_types)
-            ]
-        ),
-        regions=tuple(message.regions),
-        residency=tuple(message.residency),
-        max_wait_s=_seconds(message, "max_wait", field),
-        after_max_wait=member(enums.AFTER_MAX_WAIT_OF, after, field, "after_max_wait")
-        if after
-        else AfterMaxWait.KEEP_WAITING,
-        max_requeue_wait_s=_seconds(message, "max_requeue_wait", field),
-        deadline_wall_s=fields.wall_s(message.deadline, f"{field}.deadline")
-        if has("deadline")
-        else None,
-        expected_duration_s=_seconds(message, "expected_duration", field),
-        budget=fields.money(message.budget, f"{field}.budget") if has("budget") else None,
-        priority=message.priority,
-        limits=_limits(message.limits) if has("limits") else _LIMITS,
-    )
+    terms: Terms = _READ_TERMS(message, field)
+    return terms
 
 
-def _seconds(
-    message: intent_pb2.Terms | intent_pb2.CheckpointSpec | intent_pb2.ProgressSpec,
-    name: str,
-    within: str,
-) -> float | None:
-    if not message.HasField(name):  # type: ignore[arg-type]  # a duration of each caller's own
-        return None
-    return fields.duration_s(getattr(message, name), f"{within}.{name}")
+def _message(
+    make: Callable[..., Any],
+    *plain: str,
+    read: Mapping[str, Reader] = MappingProxyType({}),
+    unset: Mapping[str, Any] = MappingProxyType({}),
+) -> Reader:
+    """Return the reader of a message: it calls ``make`` with the fields that are set.
+
+    Those that are not set are not looked at, for every submit comes through here. ``plain`` are
+    taken as they are, ``unset`` is what the model has no default for.
+    """
+    table = {name: (_NAMES.get(name, name), one) for name, one in read.items()}
+    table |= {name: (name, _as_it_is) for name in plain}
+
+    def read_message(message: Message, field: str) -> Any:
+        found = dict(unset)
+        for descriptor, value in message.ListFields():
+            name, read_field = table[descriptor.name]
+            found[name] = read_field(value, f"{field}.{descriptor.name}")
+        return make(**found)
+
+    return read_message
 
 
-def _limits(message: intent_pb2.Limits) -> Limits:
-    has = message.HasField
-    return Limits(
-        user_restarts=message.user_restarts if has("user_restarts") else _LIMITS.user_restarts,
-        infrastructure_losses=message.infrastructure_losses
-        if has("infrastructure_losses")
-        else _LIMITS.infrastructure_losses,
-    )
+def _each(read: Reader) -> Reader:
+    """Return the reader of a repeated field, made of the reader of one entry."""
+
+    def read_all(values: Sequence[Any], field: str) -> tuple[Any, ...]:
+        _bound(values, field)
+        return tuple([read(value, f"{field}[{i}]") for i, value in enumerate(values)])
+
+    return read_all
 
 
-def _workload(message: intent_pb2.Workload, field: str) -> Workload:
-    _bound(message, ("command", "hardware", "env", "secrets", "inputs"), field)
-    has = message.HasField
-    return Workload(
-        command=tuple(message.command),
-        hardware=tuple(
-            [_hardware(one, f"{field}.hardware[{i}]") for i, one in enumerate(message.hardware)]
-        ),
-        image=message.image,
-        env=tuple(sorted(message.env.items())),
-        bundle_digest=message.bundle_digest,
-        resources=_resources(message.resources) if has("resources") else _RESOURCES,
-        secrets=tuple(
-            [
-                SecretRef(name=one.name, env=one.env, mount_path=one.mount_path)
-                for one in message.secrets
-            ]
-        ),
-        service_account=message.service_account,
-        inputs=tuple([_input(one) for one in message.inputs]),
-        checkpoint=_checkpoint(message.checkpoint, f"{field}.checkpoint")
-        if has("checkpoint")
-        else _SAVING,
-        progress=_progress(message.progress, f"{field}.progress") if has("progress") else _TELLING,
-    )
+def _member(known: Mapping[int, StrEnum]) -> Reader:
+    return lambda number, field: member(known, number, field)
 
 
-def _resources(message: intent_pb2.Resources) -> Resources:
-    return Resources(cpu_millis=message.cpu_millis, memory_bytes=message.memory_bytes)
+def _as_it_is(value: Any, _: str) -> Any:
+    return value
 
 
-def _input(message: intent_pb2.Input) -> Input:
-    return Input(
-        uri=message.uri,
-        size_bytes=message.size_bytes,
-        regions=tuple(message.regions),
-        remote_reads=message.remote_reads,
-    )
+def _texts(values: Sequence[str], field: str) -> tuple[str, ...]:
+    _bound(values, field)
+    return tuple(values)
 
 
-def _hardware(message: intent_pb2.HardwareOption, field: str) -> HardwareOption:
-    return HardwareOption(
-        accelerator=message.accelerator,
-        accelerators_per_node=message.accelerators_per_node,
-        nodes=message.nodes,
-        relative_speed=fields.finite(message.relative_speed, f"{field}.relative_speed")
-        if message.HasField("relative_speed")
-        else 1.0,
-        topology=member(enums.TOPOLOGY_WISH_OF, message.topology, field, "topology")
-        if message.topology
-        else TopologyWish.NONE,
-    )
+def _pairs(values: Mapping[str, str], field: str) -> tuple[tuple[str, str], ...]:
+    _bound(values, field)
+    return tuple(sorted(values.items()))
 
 
-def _checkpoint(message: intent_pb2.CheckpointSpec, field: str) -> CheckpointSpec:
-    has = message.HasField
-    return CheckpointSpec(
-        format=member(enums.CHECKPOINT_FORMAT_OF, message.format, field, "format")
-        if message.format
-        else CheckpointFormat.FILES,
-        interval_s=_seconds(message, "interval", field),
-        keep_last=message.keep_last if has("keep_last") else _SAVING.keep_last,
-        keep_every_steps=message.keep_every_steps if has("keep_every_steps") else None,
-    )
+def _bound(values: Sized, field: str) -> None:
+    if len(values) > _REPEATED_MAX:
+        raise invalid(field, f"has {len(values)} entries; the most is {_REPEATED_MAX}")
 
 
-def _progress(message: intent_pb2.ProgressSpec, field: str) -> ProgressSpec:
-    return ProgressSpec(
-        timeout_s=_seconds(message, "timeout", field),
-        loss_field=message.loss_field or _TELLING.loss_field,
-    )
-
-
-def _bound(
-    message: intent_pb2.Intent | intent_pb2.Terms | intent_pb2.Workload,
-    names: tuple[str, ...],
-    within: str,
-) -> None:
-    for name in names:
-        count = len(getattr(message, name))
-        if count > _REPEATED_MAX:
-            problem = f"has {count} entries; the most is {_REPEATED_MAX}"
-            raise invalid(f"{within}.{name}", problem)
+_READ_TERMS = _message(
+    Terms,
+    "priority",
+    read={
+        "capacity_types": _each(_member(enums.CAPACITY_TYPE_OF)),
+        "regions": _texts,
+        "residency": _texts,
+        "max_wait": fields.duration_s,
+        "after_max_wait": _member(enums.AFTER_MAX_WAIT_OF),
+        "max_requeue_wait": fields.duration_s,
+        "deadline": fields.wall_s,
+        "expected_duration": fields.duration_s,
+        "budget": fields.money,
+        "limits": _message(Limits, "user_restarts", "infrastructure_losses"),
+    },
+    unset={"capacity_types": ()},
+)
+_READ_HARDWARE = _message(
+    HardwareOption,
+    "accelerator",
+    "accelerators_per_node",
+    "nodes",
+    read={"relative_speed": fields.finite, "topology": _member(enums.TOPOLOGY_WISH_OF)},
+    unset={"accelerator": "", "accelerators_per_node": 0, "nodes": 0},
+)
+_READ_INPUT = _message(
+    Input,
+    "uri",
+    "size_bytes",
+    "remote_reads",
+    read={"regions": _texts},
+    unset={"uri": "", "size_bytes": 0, "regions": (), "remote_reads": False},
+)
+_READ_CHECKPOINT = _message(
+    CheckpointSpec,
+    "keep_last",
+    "keep_every_steps",
+    read={"format": _member(enums.CHECKPOINT_FORMAT_OF), "interval": fields.duration_s},
+)
+_READ_WORKLOAD = _message(
+    Workload,
+    "image",
+    "bundle_digest",
+    "service_account",
+    read={
+        "command": _texts,
+        "hardware": _each(_READ_HARDWARE),
+        "env": _pairs,
+        "resources": _message(Resources, "cpu_millis", "memory_bytes"),
+        "secrets": _each(_message(SecretRef, "name", "env", "mount_path", unset={"name": ""})),
+        "inputs": _each(_READ_INPUT),
+        "checkpoint": _READ_CHECKPOINT,
+        "progress": _message(ProgressSpec, "loss_field", read={"timeout": fields.duration_s}),
+    },
+    unset={"command": (), "hardware": ()},
+)
+_READ_INTENT = _message(
+    dict,
+    "owner",
+    read={"workload": _READ_WORKLOAD, "terms": _READ_TERMS, "labels": _pairs},
+    unset={
+        "workload": Workload(command=(), hardware=()),
+        "terms": Terms(capacity_types=()),
+    },
+)
 
 
 def intent_message(intent: Intent) -> intent_pb2.Intent:
@@ -275,28 +278,27 @@ def _progress_message(spec: ProgressSpec) -> intent_pb2.ProgressSpec:
     return message
 
 
-def completed(message: intent_pb2.Intent, intent: Intent) -> intent_pb2.Intent:
-    """Return what ``intent_message(intent)`` would, from the message that ``intent`` came from.
+def complete(full: intent_pb2.Intent, message: intent_pb2.Intent, intent: Intent) -> None:
+    """Make ``full`` what ``intent_message(intent)`` would be, from what ``intent`` came from.
 
     It copies and fills in, which is several times as fast; a property test holds that the two
     are equal. ``submit`` answers with it.
     """
-    full = intent_pb2.Intent()
     full.CopyFrom(message)
     full.DiscardUnknownFields()
     full.owner = intent.owner
-    for option in full.workload.hardware:
+    workload = full.workload
+    for option in workload.hardware:
         if not option.HasField("relative_speed"):
             option.relative_speed = 1.0
         option.topology = option.topology or intent_pb2.TOPOLOGY_WISH_NONE
-    full.workload.resources.SetInParent()
-    _complete_saving(full.workload.checkpoint, intent.workload.checkpoint)
+    workload.resources.SetInParent()
+    _complete_saving(workload.checkpoint, intent.workload.checkpoint)
     progress = intent.workload.progress
-    full.workload.progress.loss_field = progress.loss_field
+    workload.progress.loss_field = progress.loss_field
     if progress.timeout_s is not None:
-        full.workload.progress.timeout.CopyFrom(wire.duration(progress.timeout_s))
+        workload.progress.timeout.CopyFrom(wire.duration(progress.timeout_s))
     _complete_terms(full.terms, intent.terms)
-    return full
 
 
 def _complete_saving(message: intent_pb2.CheckpointSpec, saving: CheckpointSpec) -> None:
@@ -308,8 +310,9 @@ def _complete_saving(message: intent_pb2.CheckpointSpec, saving: CheckpointSpec)
 
 def _complete_terms(message: intent_pb2.Terms, terms: Terms) -> None:
     message.after_max_wait = message.after_max_wait or intent_pb2.AFTER_MAX_WAIT_KEEP_WAITING
-    message.limits.user_restarts = terms.limits.user_restarts
-    message.limits.infrastructure_losses = terms.limits.infrastructure_losses
+    limits = message.limits
+    limits.user_restarts = terms.limits.user_restarts
+    limits.infrastructure_losses = terms.limits.infrastructure_losses
     _tell_times(message, terms)
     if terms.budget is not None:
         message.budget.currency_code = "USD"

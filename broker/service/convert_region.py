@@ -94,7 +94,7 @@ def _bounded(duration: duration_pb2.Duration, name: str) -> float:
 def _capacity_types(message: region_pb2.Policy) -> tuple[CapacityType, ...]:
     _within(len(message.capacity_types), 0, len(CapacityType), "policy.capacity_types")
     named = (
-        member(enums.CAPACITY_TYPE_OF, number, "policy", f"capacity_types[{i}]")
+        member(enums.CAPACITY_TYPE_OF, number, f"policy.capacity_types[{i}]")
         for i, number in enumerate(message.capacity_types)
     )
     return tuple(dict.fromkeys(named))
@@ -106,7 +106,7 @@ def _price_caps(
     caps: dict[CapacityType, Decimal] = {}
     for i, cap in enumerate(message.price_caps):
         field = f"policy.price_caps[{i}]"
-        kind = member(enums.CAPACITY_TYPE_OF, cap.capacity_type, field, "capacity_type")
+        kind = member(enums.CAPACITY_TYPE_OF, cap.capacity_type, f"{field}.capacity_type")
         if kind in caps:
             raise invalid(f"{field}.capacity_type", "has a cap already")
         if not cap.HasField("price_per_gpu_hour"):

@@ -8,7 +8,7 @@ first.
 from dataclasses import replace
 
 from broker.model import billing
-from broker.model.bill import PaidTime, PhaseCost
+from broker.model.bill import NOTHING_PAID, Bill, PaidTime, PhaseCost
 from broker.model.checkpoint import Checkpoint, EpochId, RefusedCheckpoint
 from broker.model.moment import Moment
 from broker.model.names import placement_name
@@ -28,49 +28,51 @@ from broker.service import enums, wire
 from broker.service.advice import advice_for
 from broker.service.convert_intent import intent_message
 from broker.service.wire import Axis
-from broker.v1 import checkpoint_pb2, intent_pb2, offer_pb2, placement_pb2, run_pb2, why_pb2
+from broker.v1 import checkpoint_pb2, offer_pb2, placement_pb2, run_pb2, why_pb2
 
 
-def run_message(
-    run: Run, now: Moment, *, is_whole: bool = True, intent: intent_pb2.Intent | None = None
-) -> run_pb2.Run:
-    """Return a run; not ``is_whole`` leaves out placements and epochs that are over.
-
-    ``intent`` is the run's intent on the wire, where the caller has it already.
-    """
-    axis = Axis(run.updated)
-    epoch = run.open_epoch
-    message = run_pb2.Run(
-        name=run.name,
-        uid=run.uid,
-        intent=intent or intent_message(run.intent),
-        state=enums.RUN_STATE[run.state],
-        why=why_message(present_why(run), axis),
-        draining=epoch is not None and epoch.drain is not None,
-        etag=str(run.terms_generation),
-        sequence=run.stream_version,
-        create_time=wire.timestamp(run.created.wall_s),
-        update_time=wire.timestamp(run.updated.wall_s),
-        placements=[
-            placement_message(run, p, axis, now)
-            for p in run.placements.values()
-            if is_whole or p.is_live
-        ],
-        epochs=[epoch_message(run, e, axis) for e in run.epochs if is_whole or e.is_open],
-        restarts=_restarts(run),
-        spending=spending_message(run, now),
-        forked_from=run.forked_from,
-        advice=advice_for(run, now),
-    )
-    _fill_in_what_may_be_unset(run, message, axis)
+def run_message(run: Run, now: Moment, *, is_whole: bool = True) -> run_pb2.Run:
+    """Return a run; not ``is_whole`` leaves out placements and epochs that are over."""
+    message = run_pb2.Run(intent=intent_message(run.intent))
+    tell_run(message, run, now, is_whole=is_whole)
     return message
 
 
-def _fill_in_what_may_be_unset(run: Run, message: run_pb2.Run, axis: Axis) -> None:
+def tell_run(message: run_pb2.Run, run: Run, now: Moment, *, is_whole: bool = True) -> None:
+    """Put a run into a message, all but its intent.
+
+    In place and field by field: a message that is handed to another one's constructor is written
+    and read once more, and every submit is answered by way of here.
+    """
+    axis = Axis(run.updated)
+    epoch = run.open_epoch
+    message.name = run.name
+    message.uid = run.uid
+    message.state = enums.RUN_STATE[run.state]
+    _tell_why(message.why, present_why(run), axis)
+    message.draining = epoch is not None and epoch.drain is not None
+    message.etag = str(run.terms_generation)
+    message.sequence = run.stream_version
+    wire.tell_time(message.create_time, run.created.wall_s)
+    wire.tell_time(message.update_time, run.updated.wall_s)
+    message.placements.extend(
+        placement_message(run, p, axis, now)
+        for p in run.placements.values()
+        if is_whole or p.is_live
+    )
+    message.epochs.extend(epoch_message(run, e, axis) for e in run.epochs if is_whole or e.is_open)
+    _tell_restarts(message.restarts, run)
+    _tell_spending(message.spending, run, now)
+    message.forked_from = run.forked_from
+    message.advice.extend(advice_for(run, now))
+    _tell_what_may_be_unset(message, run, axis)
+
+
+def _tell_what_may_be_unset(message: run_pb2.Run, run: Run, axis: Axis) -> None:
     if run.ended is not None:
-        message.end_time.CopyFrom(wire.timestamp(run.ended.wall_s))
+        wire.tell_time(message.end_time, run.ended.wall_s)
     if run.wait_began_s is not None:
-        message.wait_time.CopyFrom(axis.time(run.wait_began_s))
+        wire.tell_time(message.wait_time, axis.wall_s(run.wait_began_s))
     if run.progress is not None:
         message.progress.CopyFrom(progress_message(run.progress))
     newest = newest_checkpoint(run)
@@ -102,15 +104,18 @@ def present_why(run: Run) -> Why:
 
 def why_message(why: Why, axis: Axis) -> why_pb2.Why:
     """Return a reason with its sentence and what comes next."""
-    message = why_pb2.Why(
-        reason=enums.REASON[why.reason],
-        message=why.message,
-        since_time=axis.time(why.since_s),
-        next_action=why.next_action,
-    )
-    if why.next_at_s is not None:
-        message.next_time.CopyFrom(axis.time(why.next_at_s))
+    message = why_pb2.Why()
+    _tell_why(message, why, axis)
     return message
+
+
+def _tell_why(message: why_pb2.Why, why: Why, axis: Axis) -> None:
+    message.reason = enums.REASON[why.reason]
+    message.message = why.message
+    wire.tell_time(message.since_time, axis.wall_s(why.since_s))
+    message.next_action = why.next_action
+    if why.next_at_s is not None:
+        wire.tell_time(message.next_time, axis.wall_s(why.next_at_s))
 
 
 def placement_message(
@@ -285,25 +290,35 @@ def checkpoint_id(epoch: EpochId, step: int) -> str:
     return f"{epoch.folder}.{step}"
 
 
-def _restarts(run: Run) -> run_pb2.Restarts:
-    limits = run.terms.limits
-    return run_pb2.Restarts(
-        user_failures=run.user_failures,
-        user_restarts_left=max(0, limits.user_restarts - run.user_failures),
-        infrastructure_losses=run.infrastructure_losses,
-        infrastructure_losses_left=max(0, limits.infrastructure_losses - run.infrastructure_losses),
-    )
+def _tell_restarts(message: run_pb2.Restarts, run: Run) -> None:
+    limits, failures, losses = run.terms.limits, run.user_failures, run.infrastructure_losses
+    message.user_failures = failures
+    message.user_restarts_left = max(0, limits.user_restarts - failures)
+    message.infrastructure_losses = losses
+    message.infrastructure_losses_left = max(0, limits.infrastructure_losses - losses)
 
 
 def spending_message(run: Run, now: Moment) -> run_pb2.Spending:
     """Return what the run cost so far and what it is made of, live placements included."""
+    message = run_pb2.Spending()
+    _tell_spending(message, run, now)
+    return message
+
+
+def _tell_spending(message: run_pb2.Spending, run: Run, now: Moment) -> None:
     bill = billing.run_bill(run, now)
-    cost = bill.cost.total
-    message = run_pb2.Spending(
-        cost=wire.money(cost),
+    message.CopyFrom(_NOTHING_SPENT if bill is NOTHING_PAID else _bill_message(bill))
+    budget = run.terms.budget
+    if budget is not None:
+        message.budget_left.CopyFrom(wire.money(max(budget - bill.cost.total, budget * 0)))
+
+
+def _bill_message(bill: Bill) -> run_pb2.Spending:
+    return run_pb2.Spending(
+        cost=wire.money(bill.cost.total),
         gpu_time=paid_time_message(bill.time),
         cost_by_phase=phase_costs_message(bill.cost),
     )
-    if run.terms.budget is not None:
-        message.budget_left.CopyFrom(wire.money(max(run.terms.budget - cost, run.terms.budget * 0)))
-    return message
+
+
+_NOTHING_SPENT = _bill_message(NOTHING_PAID)  # what each run begins with

@@ -21,9 +21,9 @@ from broker.model.intent import Intent
 from broker.model.reasons import Reason
 from broker.model.run import Run
 from broker.service import fields
-from broker.service.convert_intent import completed, intent_of
+from broker.service.convert_intent import complete, intent_message, intent_of
 from broker.service.convert_offer import estimate_message
-from broker.service.convert_run import run_message
+from broker.service.convert_run import run_message, tell_run
 from broker.service.errors import InvalidArgument, Violation, invalid, not_found
 from broker.service.gathering import whole_refusal
 from broker.service.judging import intent_violations
@@ -60,10 +60,14 @@ async def submit(
         return _estimate(ports, command, actor)
     await _judge(ports, command, _violations(ports, intent))
     run = await _create(ports, command, actor)
-    # The same request made it, perhaps long ago and with other terms by now.
-    sent = completed(request.intent, intent) if run.intent == intent else None
-    message = run_message(run, ports.clock.now(), intent=sent)
-    return run_service_pb2.SubmitRunResponse(run=message)
+    response = run_service_pb2.SubmitRunResponse()
+    if run.intent == intent:
+        complete(response.run.intent, request.intent, intent)
+    else:
+        # The same request made it, perhaps long ago and with other terms by now.
+        response.run.intent.CopyFrom(intent_message(run.intent))
+    tell_run(response.run, run, ports.clock.now())
+    return response
 
 
 async def fork(ports: Ports, request: run_service_pb2.ForkRunRequest, actor: Actor) -> run_pb2.Run:

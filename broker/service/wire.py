@@ -31,13 +31,24 @@ class Axis:
 
     def time(self, elapsed_s: float) -> timestamp_pb2.Timestamp:
         """Return the wall time of a point on the elapsed axis."""
-        return timestamp(self.anchor.wall_s + (elapsed_s - self.anchor.elapsed_s))
+        return timestamp(self.wall_s(elapsed_s))
+
+    def wall_s(self, elapsed_s: float) -> float:
+        """Return Unix seconds of a point on the elapsed axis."""
+        return self.anchor.wall_s + (elapsed_s - self.anchor.elapsed_s)
 
 
 def timestamp(wall_s: float) -> timestamp_pb2.Timestamp:
     """Return Unix seconds as a timestamp, to the microsecond."""
-    nanos = round(wall_s * 1_000_000) * 1_000
-    return timestamp_pb2.Timestamp(seconds=nanos // _NANOS, nanos=nanos % _NANOS)
+    message = timestamp_pb2.Timestamp()
+    tell_time(message, wall_s)
+    return message
+
+
+def tell_time(message: timestamp_pb2.Timestamp, wall_s: float) -> None:
+    """Put Unix seconds into a timestamp, to the microsecond."""
+    message.seconds, micros = divmod(round(wall_s * 1_000_000), 1_000_000)
+    message.nanos = micros * 1_000
 
 
 def duration(seconds: float) -> duration_pb2.Duration:
@@ -78,13 +89,10 @@ def members(numbers: Mapping[_E, _V]) -> Mapping[int, _E]:
     return {number: one for one, number in numbers.items()}
 
 
-def member(known: Mapping[int, _E], number: int, within: str, name: str) -> _E:
-    """Return the member of a number in the field ``within.name``.
-
-    Refuses one that is not known, and 0.
-    """
+def member(known: Mapping[int, _E], number: int, field: str) -> _E:
+    """Return the member of a number. Refuses one that is not known, and 0."""
     found = known.get(number)
     if found is not None:
         return found
     problem = "is required" if number == 0 else f"{number} is not a value of this enum"
-    raise invalid(f"{within}.{name}", problem)
+    raise invalid(field, problem)

@@ -18,7 +18,7 @@ from broker.model.policy import Patience
 from broker.service import fields as wire_fields
 from broker.service import wire
 from broker.service.convert_event import TOLD, UNTOLD
-from broker.service.convert_intent import completed, intent_message, intent_of
+from broker.service.convert_intent import complete, intent_message, intent_of
 from broker.service.errors import InvalidArgument
 from broker.v1 import intent_pb2, region_pb2
 from tests.service.hostile import damaged, messages
@@ -63,7 +63,9 @@ def test_an_accepted_intent_reads_the_same_from_the_wire_as_from_the_log(
         return
     assume(not problems(intent))
     told = intent_message(intent)
-    assert completed(message, intent) == told
+    full = intent_pb2.Intent()
+    complete(full, message, intent)
+    assert full == told
     again = intent_of(told, team="vision", owner="", field="intent")
     assert intent_message(again) == told
 
