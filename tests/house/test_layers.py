@@ -18,6 +18,7 @@ PLANTED = {
     "regions/planted.py": "import replicator\n",
     "replicator/planted.py": "import broker\n",
     "regions/launcher/planted.py": "import yaml\n",
+    "regions/kueue/objects/planted.py": "import kubernetes\n",
     "broker/sdk/planted.py": "import broker.history\n",
     "broker/cli/planted.py": "import regions\n",
 }
