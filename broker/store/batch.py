@@ -2,11 +2,12 @@
 
 The rule: what is decided stays in a draft until the disk has all of it. A command that is refused,
 or that runs into a bug, leaves no trace and spoils no other of its batch; a disk that refuses
-spoils them all and changes nothing. Read ``Committer.commit`` first.
+spoils them all and changes nothing. Deciding and publishing take the interpreter, writing takes the
+disk: they are three steps, so that two threads can share them. Read ``Committer.commit`` first.
 """
 
 import sqlite3
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TypeVar
@@ -24,8 +25,9 @@ from broker.model.reasons import Reason
 from broker.model.run import Run
 from broker.store import log, views
 from broker.store.errors import LogUnwritableError
+from broker.store.many import Statement, execute
 from broker.store.picture import Draft, Picture, State, is_settled
-from broker.store.schema import write_meta
+from broker.store.schema import setting
 from broker.store.streams import BROKER_STREAM, decide_on, fold, is_run_stream, load
 
 T = TypeVar("T")
@@ -69,6 +71,20 @@ class Committed:
     recorded: tuple[Recorded, ...]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decided:
+    """A batch that is decided and not on the disk: nobody is to see it yet.
+
+    ``appends`` and ``changes`` are what writes its events and its views.
+    """
+
+    committed: Committed
+    draft: Draft
+    snapshots: tuple[Run, ...]
+    appends: tuple[Statement, ...]
+    changes: tuple[Statement, ...]
+
+
 class Committer:
     """The one writer of a log. Not for use by two threads at once."""
 
@@ -104,19 +120,53 @@ class Committer:
         first that does is raised.
         Raises LogUnwritableError or LogConflictError; then nothing of the batch happened.
         """
-        batch = _Batch(self._draft(orders), self._known_requests(orders), self._head)
-        results = tuple(batch.carry_out(order) for order in orders)
-        failed = next((r for r in results if isinstance(r, Exception)), None)
+        decided = self.decide(orders)
+        failed = next((r for r in decided.committed.results if isinstance(r, Exception)), None)
         if also is not None and failed is not None:
             raise failed
-        if batch.recorded:
-            snapshots = self._due_snapshots(batch.draft)
-            with self._transaction():
-                self._write(batch, snapshots)
-                if also is not None:
-                    also(self._database, batch.draft.now)
-            self._publish(batch, snapshots)
-        return Committed(results=results, recorded=tuple(batch.recorded))
+        if decided.committed.recorded:
+            self.write(decided, also)
+            self.publish(decided)
+        return decided.committed
+
+    def decide(self, orders: Sequence[Order]) -> Decided:
+        """Decide the orders one after the other, and put into bytes what follows.
+
+        Nothing may be decided between this and the end of ``publish``, or of a ``write`` that
+        failed.
+        """
+        batch = _Batch(self._draft(orders), self._known_requests(orders), self._head)
+        results = tuple([batch.carry_out(order) for order in orders])
+        snapshots = self._due_snapshots(batch.draft)
+        return Decided(
+            committed=Committed(results=results, recorded=tuple(batch.recorded)),
+            draft=batch.draft,
+            snapshots=snapshots,
+            appends=log.appends(batch.recorded),
+            changes=tuple(self._changes(batch.draft, snapshots)) if batch.recorded else (),
+        )
+
+    def write(
+        self,
+        decided: Decided,
+        also: Callable[[sqlite_utils.Database, Moment], None] | None = None,
+    ) -> None:
+        """Make a batch durable. Raises LogUnwritableError or LogConflictError: it is forgotten."""
+        with self._transaction():
+            log.append(self._database, decided.appends)
+            execute(self._database, decided.changes)
+            if also is not None:
+                also(self._database, decided.draft.now)
+
+    def publish(self, decided: Decided) -> None:
+        """Make a batch that was written what the broker knows."""
+        self._head = decided.committed.recorded[-1].position
+        for run in decided.snapshots:
+            self._snapshots[run.name] = run.stream_version
+        for stream, state in decided.draft.after.items():
+            if isinstance(state, Run) and is_settled(state):
+                self._snapshots.pop(stream, None)
+        decided.draft.publish()
 
     def do(self, work: Callable[[sqlite_utils.Database], T]) -> T:
         """Do upkeep on the database between batches. Raises LogUnwritableError."""
@@ -132,29 +182,18 @@ class Committer:
     def mark_time(self) -> None:
         """Write down where the clocks stand, for the next life to know how long it was away."""
         with self._transaction():
-            write_meta(self._database, "clock", self._mark())
+            execute(self._database, (setting("clock", self._mark()),))
 
-    def _write(self, batch: "_Batch", snapshots: list[Run]) -> None:
-        draft = batch.draft
-        log.insert(self._database, batch.recorded)
-        views.write_changes(self._database, draft.before, draft.after, snapshots)
-        views.write_holdings(self._database, self._picture.holdings, draft.holdings)
-        write_meta(self._database, "clock", self._mark())
+    def _changes(self, draft: Draft, snapshots: Iterable[Run]) -> Iterator[Statement]:
+        yield from views.changes(draft.before, draft.after, snapshots)
+        yield from views.holding_changes(self._picture.holdings, draft.holdings)
+        yield setting("clock", self._mark())
         if isinstance(broker := draft.after.get(BROKER_STREAM), BrokerState):
-            write_meta(self._database, "incarnation", str(broker.incarnation))
+            yield setting("incarnation", str(broker.incarnation))
 
-    def _publish(self, batch: "_Batch", snapshots: list[Run]) -> None:
-        self._head = batch.recorded[-1].position
-        for run in snapshots:
-            self._snapshots[run.name] = run.stream_version
-        for stream, state in batch.draft.after.items():
-            if isinstance(state, Run) and is_settled(state):
-                self._snapshots.pop(stream, None)
-        batch.draft.publish()
-
-    def _due_snapshots(self, draft: Draft) -> list[Run]:
+    def _due_snapshots(self, draft: Draft) -> tuple[Run, ...]:
         # A settled run is only ever read from its snapshot, so it always has the latest.
-        return [
+        return tuple(
             state
             for state in draft.after.values()
             if isinstance(state, Run)
@@ -162,7 +201,7 @@ class Committer:
                 state.stream_version - self._snapshots.get(state.name, 0) >= SNAPSHOT_EVERY
                 or is_settled(state)
             )
-        ]
+        )
 
     def _draft(self, orders: Sequence[Order]) -> Draft:
         # One question for the whole batch; most names are live, or not there at all. Asked name by

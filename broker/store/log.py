@@ -1,7 +1,7 @@
 """The events as rows: append after a stream's version, read a stream or everything in order.
 
 The rule: a row is never changed; a position is never used again. The caller owns the transaction.
-Read ``insert`` first.
+Read ``appends`` first.
 """
 
 import sqlite3
@@ -15,7 +15,7 @@ from broker.history.events import Event, Recorded
 from broker.model.actor import Actor, ActorKind
 from broker.model.moment import Moment
 from broker.store.errors import LogConflictError
-from broker.store.many import insert_many
+from broker.store.many import Statement, execute, inserts
 
 _COLUMNS = (
     "e.position, e.stream, e.stream_version, e.at_elapsed_s, e.at_wall_s, e.actor_kind,"
@@ -51,14 +51,19 @@ def record(
     )
 
 
-def insert(database: sqlite_utils.Database, recorded: Iterable[Recorded]) -> None:
-    """Append what was recorded.
+def appends(recorded: Iterable[Recorded]) -> tuple[Statement, ...]:
+    """Return what appends recorded events, for ``append``."""
+    return tuple(inserts(_INSERT, [_row(one) for one in recorded]))
+
+
+def append(database: sqlite_utils.Database, statements: Iterable[Statement]) -> None:
+    """Append what ``appends`` made.
 
     Raises LogConflictError when a stream or the log is not where the records expect it: somebody
     else appended. The caller rolls back.
     """
     try:
-        insert_many(database, _INSERT, [_row(one) for one in recorded])
+        execute(database, statements)
     except sqlite3.IntegrityError as error:
         raise LogConflictError(
             "the log moved under this brokerd: something else writes to it; stop one of the two"

@@ -2,11 +2,12 @@
 
 The rule: each statement lets other threads run, and then waits for them; so a batch is written and
 looked up in as few as there can be. Numbers of rows are those of a ladder, so that the connection's
-cache of prepared statements serves. Read ``insert_many`` first.
+cache of prepared statements serves. Read ``inserts`` first.
 """
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cache
 from typing import Any
 
 import sqlite_utils
@@ -15,21 +16,24 @@ import sqlite_utils
 # below SQLite's limit of 32,766 values for tables of 255 columns.
 RUNGS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128)
 ROWS_MAX = RUNGS[-1]
+Statement = tuple[str, Sequence[Any]]  # SQL, and the values of its places
 
 
-def insert_many(
-    database: sqlite_utils.Database, head: str, rows: Sequence[tuple[Any, ...]], tail: str = ""
-) -> None:
-    """Insert rows: ``head`` ends before ``values``, ``tail`` is a conflict clause."""
+def inserts(head: str, rows: Sequence[tuple[Any, ...]], tail: str = "") -> Iterator[Statement]:
+    """Yield what inserts rows: ``head`` ends before ``values``, ``tail`` is a conflict clause."""
     start = 0
     while start < len(rows):
         count = _rung_within(len(rows) - start)
         part = rows[start : start + count]
-        database.conn.execute(
-            f"{head} values {_places(count, len(part[0]))} {tail}",
-            [value for row in part for value in row],
-        )
+        places = _places(count, len(part[0]))
+        yield f"{head} values {places} {tail}", [value for row in part for value in row]
         start += count
+
+
+def execute(database: sqlite_utils.Database, statements: Iterable[Statement]) -> None:
+    """Execute statements in their order, within the caller's transaction."""
+    for sql, values in statements:
+        database.conn.execute(sql, values)
 
 
 def select_many(
@@ -45,6 +49,7 @@ def select_many(
         yield from database.conn.execute(f"{before}{places}{after}", values).fetchall()
 
 
+@cache
 def _places(rows: int, columns: int) -> str:
     row = f"({', '.join('?' * columns)})"
     return ", ".join([row] * rows)

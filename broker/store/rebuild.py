@@ -24,6 +24,7 @@ from broker.model.run import Run
 from broker.store import log, views
 from broker.store.errors import LogDamagedError, LogIncompatibleError, LogUnwritableError
 from broker.store.lock import hold
+from broker.store.many import execute
 from broker.store.picture import State, is_settled
 from broker.store.release import is_ours, sign
 from broker.store.schema import VIEW_KEYS, create_views, drop_views, open_database
@@ -130,9 +131,8 @@ def _fold_all(
         count += 1
         states = _fold_stream(recorded, kept_version and kept_version(stream))
         state = states.last
-        views.write_changes(
-            target, {stream: None}, {stream: state}, [states.kept] if states.kept else []
-        )
+        kept = [states.kept] if states.kept else []
+        execute(target, views.changes({stream: None}, {stream: state}, kept))
         views.write_regions(target, stream, states.regions)
         for key, ms in states.gate_ms.items():
             gate_ms[key] += ms
@@ -141,12 +141,8 @@ def _fold_all(
                 spent[state.intent.team] += state.spent
             case TeamState():
                 spent[state.id] += state.carried_usd
-    for team, usd in spent.items():
-        if usd:
-            views.write_spent(target, team, usd)
-    for (team, day), ms in gate_ms.items():
-        if ms:
-            views.add_gate_time(target, team, day, ms)
+    execute(target, [views.spending(team, usd) for team, usd in spent.items() if usd])
+    execute(target, [views.gate_time(*key, ms) for key, ms in gate_ms.items() if ms])
     return count
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 import sqlite_utils
 
 from broker.store.errors import LogDamagedError, LogIncompatibleError, LogUnwritableError
+from broker.store.many import Statement, execute
 
 SCHEMA_VERSION = 1
 OLDEST_COMPATIBLE = 1  # the oldest schema_version whose code can still use this log
@@ -125,7 +126,12 @@ def read_meta(database: sqlite_utils.Database, key: str) -> str | None:
 
 def write_meta(database: sqlite_utils.Database, key: str, value: str) -> None:
     """Set one value of the log's frame, within the caller's transaction."""
-    database.execute("insert or replace into meta (key, value) values (?, ?)", [key, value])
+    execute(database, (setting(key, value),))
+
+
+def setting(key: str, value: str) -> Statement:
+    """Return what sets one value of the log's frame."""
+    return "insert or replace into meta (key, value) values (?, ?)", (key, value)
 
 
 def create_views(database: sqlite_utils.Database) -> None:

@@ -2,17 +2,17 @@
 
 The rule: what a view holds is a function of the events alone, written in the transaction of the
 events that made it; ``rebuild`` proves it. Rows that did not change are not written. Read
-``write_changes`` first.
+``changes`` first.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from decimal import Decimal
 
 import sqlite_utils
 
 from broker.history.codec import decode_run, encode_run
 from broker.model.run import Run
-from broker.store.many import insert_many, select_many
+from broker.store.many import Statement, execute, inserts, select_many
 from broker.store.picture import State, is_settled
 from broker.store.standing import Holding
 
@@ -24,15 +24,12 @@ _RUN_CHANGED = (
 RunRow = tuple[str, str, str, str, str, int, float, float | None]
 
 
-def write_changes(
-    database: sqlite_utils.Database,
-    before: Mapping[str, State | None],
-    after: Mapping[str, State],
-    snapshots: Iterable[Run],
-) -> None:
-    """Bring the views of streams from one state to the next; ``snapshots`` are runs to keep whole.
+def changes(
+    before: Mapping[str, State | None], after: Mapping[str, State], snapshots: Iterable[Run]
+) -> Iterator[Statement]:
+    """Yield what brings the views of streams from one state to the next.
 
-    ``before`` None is a stream that begins.
+    ``before`` None is a stream that begins; ``snapshots`` are runs to keep whole.
     """
     pairs: list[tuple[Run | None, Run]] = []
     for stream, state in after.items():
@@ -40,27 +37,23 @@ def write_changes(
         if isinstance(state, Run):
             pairs.append((was if isinstance(was, Run) else None, state))
         elif was is None:
-            database.conn.execute("insert or ignore into streams values (?)", (stream,))
+            yield "insert or ignore into streams values (?)", (stream,)
     rows = [new for was, run in pairs if (new := _row(run)) != (was and _row(was))]
-    insert_many(database, _RUN, rows, _RUN_CHANGED)
+    yield from inserts(_RUN, rows, _RUN_CHANGED)
     begun = [run for was, run in pairs if was is None]
-    insert_many(
-        database,
+    yield from inserts(
         "insert or ignore into run_labels",
         [(run.name, key, value) for run in begun for key, value in run.intent.labels],
     )
-    insert_many(
-        database,
+    yield from inserts(
         "insert or ignore into requests",
         [(r.intent.team, r.request_id, r.name, r.body_digest) for r in begun if r.request_id],
     )
-    insert_many(
-        database,
+    yield from inserts(
         "insert or ignore into run_regions",
         [(run.name, region) for was, run in pairs for region in new_regions(was, run)],
     )
-    insert_many(
-        database,
+    yield from inserts(
         "insert or replace into snapshots",
         [(run.name, run.stream_version, encode_run(run)) for run in snapshots],
     )
@@ -76,40 +69,37 @@ def new_regions(before: Run | None, after: Run) -> set[str]:
 
 def write_regions(database: sqlite_utils.Database, name: str, regions: Iterable[str]) -> None:
     """Write in which regions a run was placed."""
-    insert_many(
-        database, "insert or ignore into run_regions", [(name, region) for region in regions]
-    )
+    rows = [(name, region) for region in regions]
+    execute(database, inserts("insert or ignore into run_regions", rows))
 
 
-def write_holdings(
-    database: sqlite_utils.Database,
-    before: Mapping[str, Holding],
-    after: Mapping[str, Holding],
-) -> None:
-    """Bring what teams spent, in money and in time at gates, up to date."""
+def holding_changes(
+    before: Mapping[str, Holding], after: Mapping[str, Holding]
+) -> Iterator[Statement]:
+    """Yield what brings what teams spent, in money and in time at gates, up to date."""
     nothing = Holding()
     for team, has in after.items():
         was = before.get(team, nothing)
         if has.spent != was.spent:
-            write_spent(database, team, has.spent)
+            yield spending(team, has.spent)
         for day, gpu_ms in has.gate_ms.items():
             added = gpu_ms - was.gate_ms.get(day, 0)
             if added:
-                add_gate_time(database, team, day, added)
+                yield gate_time(team, day, added)
 
 
-def add_gate_time(database: sqlite_utils.Database, team: str, day: int, gpu_ms: int) -> None:
-    """Add GPU-milliseconds at gates to a team's day."""
-    database.conn.execute(
+def gate_time(team: str, day: int, gpu_ms: int) -> Statement:
+    """Return what adds GPU-milliseconds at gates to a team's day."""
+    sql = (
         "insert into gate_time values (?, ?, ?) on conflict (team, day) do update set"
-        " gpu_ms = gpu_ms + excluded.gpu_ms",
-        (team, day, gpu_ms),
+        " gpu_ms = gpu_ms + excluded.gpu_ms"
     )
+    return sql, (team, day, gpu_ms)
 
 
-def write_spent(database: sqlite_utils.Database, team: str, usd: Decimal) -> None:
-    """Write what a team's runs have cost, in US dollars."""
-    database.conn.execute("insert or replace into team_spent values (?, ?)", (team, str(usd)))
+def spending(team: str, usd: Decimal) -> Statement:
+    """Return what writes down what a team's runs have cost, in US dollars."""
+    return "insert or replace into team_spent values (?, ?)", (team, str(usd))
 
 
 def remove_runs(database: sqlite_utils.Database, runs: Iterable[Run]) -> None:

@@ -7,7 +7,7 @@ import sqlite3
 import pytest
 from sqlite_utils import Database
 
-from broker.store.many import ROWS_MAX, insert_many, select_many
+from broker.store.many import ROWS_MAX, execute, inserts, select_many
 
 
 @pytest.mark.parametrize("count", [*range(ROWS_MAX + 2), 2 * ROWS_MAX + 127])
@@ -18,7 +18,7 @@ def test_every_row_is_written_and_found_in_few_statements(count: int) -> None:
     statements: list[str] = []
     database.conn.set_trace_callback(statements.append)
 
-    insert_many(database, "insert into t", rows)
+    execute(database, inserts("insert into t", rows))
     written = [one for one in statements if one.startswith("insert")]
     assert database.conn.execute("select a, b from t order by a").fetchall() == rows
     assert len(written) <= 4 + count // ROWS_MAX

@@ -17,7 +17,7 @@ from broker.store.batch import BrokenInvariantError, Committed, Order
 from broker.store.errors import LogBusyError, LogClosedError
 from broker.store.rebuild import prove
 from broker.store.recovery import read_mark
-from broker.store.writer import BATCH_MAX, WAITING_MAX, ThreadedWriter
+from broker.store.writer import BATCH_MAX, GATHER, WAITING_MAX, ThreadedWriter
 from tests.builders import BROKER
 from tests.fakes.readings import HandReadings
 from tests.unit.store.ledgers import committing, submit_of
@@ -75,6 +75,23 @@ async def test_who_waits_together_shares_a_transaction(tmp_path: Path) -> None:
         assert [len(batch.results) for batch in published] == [BATCH_MAX, 10]
         positions = [one.position for batch in published for one in batch.recorded]
         assert positions == list(range(1, BATCH_MAX + 11))
+
+
+async def test_who_asks_while_others_still_come_shares_their_transaction(tmp_path: Path) -> None:
+    async with writing(tmp_path / "broker.db") as (writer, published):
+
+        async def ask(rounds: int) -> None:
+            for _ in range(rounds):
+                await asyncio.sleep(0)
+            await writer.submit(order_of(f"run-{rounds}"))
+
+        await asyncio.gather(*(ask(n) for n in range(8)))
+        assert sum(len(batch.results) for batch in published) == 8
+        assert len(published) < 8
+
+    async with writing(tmp_path / "other.db") as (writer, published):
+        await asyncio.gather(*(ask(n) for n in range(2 * GATHER)))
+        assert len(published[0].results) <= GATHER, "it did not wait for the last of them"
 
 
 async def test_the_line_has_an_end_and_says_so(tmp_path: Path) -> None:
