@@ -34,6 +34,8 @@ JOBSET_API = "jobset.x-k8s.io/v1alpha2"
 QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
 PRIORITY_LABEL = "kueue.x-k8s.io/priority-class"
 FLEX_RUN_ANNOTATION = "provreq.kueue.x-k8s.io/maxRunDurationSeconds"
+OCCUPIED = names.PREFIX + "occupied"
+"""The manager of a JobSet that only takes a name."""
 MOST_FLEX_RUN_S = 604_800.0
 """Seven days: a flex-start machine is not given for longer."""
 
@@ -77,7 +79,7 @@ def launcher(packed: bytes, namespace: str) -> dict[str, Any]:
         "metadata": {
             "name": names.launcher_name(packed),
             "namespace": namespace,
-            "labels": {names.MANAGED_BY: names.MANAGER, names.PART: "launcher"},
+            "labels": {names.MANAGED_BY: names.MANAGER, names.PART: names.LAUNCHER_PART},
         },
         "immutable": True,
         "binaryData": {LAUNCHER_FILE: base64.b64encode(packed).decode("ascii")},
@@ -96,6 +98,33 @@ def owned(child: dict[str, Any], jobset: str, uid: str) -> dict[str, Any]:
         "blockOwnerDeletion": False,
     }
     return {**child, "metadata": {**child["metadata"], "ownerReferences": [reference]}}
+
+
+def occupant(placement: str, run_key: str, namespace: str) -> dict[str, Any]:
+    """Return what takes a placement's name, so that an order that is late finds it taken.
+
+    A JobSet that nobody carries out: it names a manager that is neither JobSet nor Kueue.
+    """
+    labels = names.labels({}, placement=placement, run_key=run_key)
+    annotations = {names.PLACED: placement, names.KEYED: run_key}
+    container = {"name": "none", "image": "none", "command": ["false"]}
+    pod = {"spec": {"restartPolicy": "Never", "containers": [container]}}
+    job = {"spec": {"parallelism": 1, "completions": 1, "backoffLimit": 0, "template": pod}}
+    return {
+        "apiVersion": JOBSET_API,
+        "kind": "JobSet",
+        "metadata": {
+            "name": names.jobset_name(placement),
+            "namespace": namespace,
+            "labels": {**labels, names.PART: names.OCCUPIED_PART},
+            "annotations": annotations,
+        },
+        "spec": {
+            "suspend": True,
+            "managedBy": OCCUPIED,
+            "replicatedJobs": [{"name": names.GANG, "replicas": 1, "template": job}],
+        },
+    }
 
 
 def _jobset(queue: Queue, site: Site, program: str) -> dict[str, Any]:

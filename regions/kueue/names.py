@@ -22,6 +22,8 @@ RUN_KEY, PART = PREFIX + "run-key", PREFIX + "part"
 TOLD = PREFIX + "told"
 """The annotation that holds, as JSON, the order's own labels, word for word."""
 PLACED, KEYED = PREFIX + "placement-id", PREFIX + "run-key-id"
+LAUNCHER_PART, OCCUPIED_PART = "launcher", "occupied"
+"""Values of the label ``PART``, of what is no gang: the program, and a name that is taken."""
 FLAVOR, RUN_NAME = PREFIX + "flavor", PREFIX + "run-name"
 """Annotations of the JobSet: what the placement is, word for word."""
 

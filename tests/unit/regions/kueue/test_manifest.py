@@ -13,6 +13,7 @@ from regions.kueue.manifest import (
     QUEUE_LABEL,
     CannotQueueError,
     build,
+    occupant,
     owned,
 )
 from regions.kueue.site import priority_class
@@ -285,6 +286,16 @@ def test_refused_before_anything_is_created(case: str) -> None:
 def test_all_that_is_wrong_is_said_at_once() -> None:
     with pytest.raises(CannotQueueError, match=r"no command.*not pinned"):
         build(make_queue(command=(), image="lab/llm:1"), make_site(), PACKED)
+
+
+def test_a_name_that_is_taken_is_taken_by_what_nobody_carries_out() -> None:
+    taken = occupant("k3v9q0aa1b2c", "runkey00000000000001", "training")
+    ours = build(make_queue(), make_site(), PACKED).jobset
+    assert taken["metadata"]["name"] == ours["metadata"]["name"]
+    assert taken["spec"]["managedBy"] == "capacity-broker.dev/occupied"
+    assert QUEUE_LABEL not in taken["metadata"]["labels"]
+    assert taken["metadata"]["labels"].items() >= names.selector("k3v9q0aa1b2c").items()
+    assert names.PART not in ours["metadata"]["labels"]
 
 
 def test_the_digest_is_what_runs() -> None:
