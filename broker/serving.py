@@ -14,6 +14,7 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 
 from broker.assembly import Broker, assemble, begin_life, open_fleet
+from broker.loops.running import keep_going
 from broker.options import Options, StartError
 from broker.runtime.clock import MachineReadings, SystemClock
 from broker.runtime.metrics import Metrics
@@ -23,6 +24,7 @@ from broker.store.ledger import LOG_NAME, open_early
 from broker.store.recovery import read_mark
 from broker.store.replacing import finish_broken_off
 
+HEALTH_S = 1.0  # a log that cannot be written is said so late at most
 STOP_S = 5.0  # what calls under way get to end by themselves
 
 _log = logging.getLogger(__name__)
@@ -88,6 +90,9 @@ async def _serve_with(
         address = await server.start(options.address)
     except AddressTakenError as error:
         raise StartError(f"cannot listen on {options.address}: {error}") from error
+    keeper.keep(
+        "health", lambda: keep_going(server.health.tick, None, lambda: HEALTH_S, broker.clock)
+    )
     _greet(address, broker)
     try:
         await broker.begin(keeper, metrics, mend)

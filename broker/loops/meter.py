@@ -42,6 +42,10 @@ class Log(Protocol):
         """Return how long each change since the last call took to be durable, in seconds."""
         ...
 
+    def trouble(self) -> str:
+        """Return why the log cannot be written, empty when it can."""
+        ...
+
     async def head(self) -> int:
         """Return the position of the last event, 0 before the first."""
         ...
@@ -101,6 +105,7 @@ class Meter:
             metrics.cluster_silent_seconds.labels(sight.facts.cluster).set(silent_s)
             orphans = self._agents.strangers.by_cluster.get(sight.facts.cluster, ())
             metrics.orphans.labels(sight.facts.cluster).set(len(orphans))
+        metrics.log_writable.set(not self._log.trouble())
         for seconds in self._log.take_latencies():
             metrics.commit_seconds.observe(seconds)
         by_label = Counter(

@@ -70,6 +70,9 @@ class Metrics:
             "For how long a cluster has not answered; 0 while it does",
             ["cluster"],
         )
+        self.log_writable = gauge(
+            "broker_log_writable", "1 while the log takes writes, 0 while the disk refuses them"
+        )
         self.orphans = gauge("broker_orphans", "What a cluster holds of no run", ["cluster"])
 
     def serve(self, host: str, port: int) -> None:

@@ -9,12 +9,13 @@ import stat
 from pathlib import Path
 
 import grpc.aio
-from grpc_health.v1 import health, health_pb2, health_pb2_grpc
+from grpc_health.v1 import health
 from grpc_reflection.v1alpha import reflection
 
 from broker.service.address import check_address
 from broker.service.broker_service import BrokerService
 from broker.service.edge import Streams
+from broker.service.health import Health
 from broker.service.local_service import LocalService
 from broker.service.ports import Ports
 from broker.service.region_service import RegionService
@@ -58,9 +59,10 @@ class AddressTakenError(Exception):
 class Server:
     """The edge as it runs. Made by ``build_server``."""
 
-    def __init__(self, server: grpc.aio.Server, streams: Streams) -> None:
+    def __init__(self, server: grpc.aio.Server, streams: Streams, health: Health) -> None:
         self._server = server
         self._streams = streams
+        self.health = health
 
     async def start(self, address: str) -> str:
         """Begin to serve; return the address, with the port that was taken for port 0.
@@ -88,6 +90,7 @@ class Server:
 
     async def stop(self, grace_s: float) -> None:
         """Take no more calls, end the streams, and give the others ``grace_s`` seconds."""
+        await self.health.stop()
         self._streams.end()
         await self._server.stop(grace_s)
 
@@ -130,7 +133,7 @@ async def build_server(ports: Ports) -> Server:
     team_service_pb2_grpc.add_TeamServiceServicer_to_server(TeamService(ports), server)
     local_service_pb2_grpc.add_LocalServiceServicer_to_server(LocalService(ports), server)
     broker_service_pb2_grpc.add_BrokerServiceServicer_to_server(BrokerService(ports), server)
-    names = [
+    runs, regions, teams, local, broker = (
         module.DESCRIPTOR.services_by_name[name].full_name
         for module, name in (
             (run_service_pb2, "RunService"),
@@ -139,16 +142,9 @@ async def build_server(ports: Ports) -> Server:
             (local_service_pb2, "LocalService"),
             (broker_service_pb2, "BrokerService"),
         )
-    ]
-    await _add_health(server, names)
-    reflection.enable_server_reflection(
-        [*names, health.SERVICE_NAME, reflection.SERVICE_NAME], server
     )
-    return Server(server, streams)
-
-
-async def _add_health(server: grpc.aio.Server, names: list[str]) -> None:
-    servicer = health.aio.HealthServicer()
-    for name in ("", *names):
-        await servicer.set(name, health_pb2.HealthCheckResponse.SERVING)
-    health_pb2_grpc.add_HealthServicer_to_server(servicer, server)
+    state = Health(ports.log, writing=(runs, regions, teams), reading=(local, broker))
+    await state.add_to(server)
+    names = [runs, regions, teams, local, broker, health.SERVICE_NAME, reflection.SERVICE_NAME]
+    reflection.enable_server_reflection(names, server)
+    return Server(server, streams, state)

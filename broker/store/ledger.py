@@ -10,7 +10,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
@@ -25,7 +25,7 @@ from broker.model.policy import TeamStanding
 from broker.model.run import Run
 from broker.store import listing, log, retention, views
 from broker.store.batch import AlreadySubmitted, Committed, Committer, Order, Result
-from broker.store.errors import LogUnreadableError
+from broker.store.errors import LogUnreadableError, LogUnwritableError
 from broker.store.feed import Feed
 from broker.store.listing import RunPage, RunQuery
 from broker.store.lock import hold
@@ -201,8 +201,12 @@ class Ledger:
     # ---- Upkeep ----------------------------------------------------------------------------
 
     async def mark_time(self) -> None:
-        """Write down the time while nothing else is written, so that a downtime is known."""
-        await self._writer.upkeep(Committer.mark_time)
+        """Write down the time while nothing else is written, so that a downtime is known.
+
+        What keeps the disk from taking it is told by ``trouble``, which it finds out.
+        """
+        with suppress(LogUnwritableError):
+            await self._writer.upkeep(Committer.mark_time)
 
     async def old_runs(self, before_s: float, skip: int = 0) -> tuple[str, ...]:
         """Return runs that ended before a point of broker time, oldest first, at most 1,000.

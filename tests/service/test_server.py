@@ -14,6 +14,7 @@ from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 
 from broker.service.address import AddressRefusedError, check_address
 from broker.service.edge import Streams
+from broker.service.health import Health
 from broker.service.server import OPTIONS, AddressTakenError, Server
 from broker.v1 import run_service_pb2
 from tests.service.rig import DIGITS, refusal_of, serving
@@ -58,6 +59,18 @@ async def test_a_socket_that_was_left_behind_is_taken_over_and_is_the_owners_own
         await rig.submit()
 
 
+class Untroubled:
+    """A log that takes every write."""
+
+    def trouble(self) -> str:
+        return ""
+
+
+def alone(server: grpc.aio.Server) -> Server:
+    """Return a server without a service."""
+    return Server(server, Streams(), Health(Untroubled(), writing=(), reading=()))
+
+
 async def test_a_socket_that_somebody_listens_on_is_left_to_them(tmp_path: Path) -> None:
     async with serving(tmp_path) as rig:
         other = grpc.aio.server()
@@ -68,7 +81,7 @@ async def test_a_socket_that_somebody_listens_on_is_left_to_them(tmp_path: Path)
         ):
             (tmp_path / "notes.txt").write_text("precious")
             with pytest.raises(AddressTakenError, match=why):
-                await Server(other, Streams()).start(f"unix:{path}")
+                await alone(other).start(f"unix:{path}")
         assert (tmp_path / "notes.txt").read_text() == "precious"
         await rig.submit()
 
@@ -77,7 +90,7 @@ async def test_a_port_that_is_taken_is_refused_in_words() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         address = f"127.0.0.1:{taken.getsockname()[1]}"
         with pytest.raises(AddressTakenError, match="it is in use"):
-            await Server(grpc.aio.server(options=OPTIONS), Streams()).start(address)
+            await alone(grpc.aio.server(options=OPTIONS)).start(address)
 
 
 async def test_health_and_reflection_stand_beside_the_services(tmp_path: Path) -> None:

@@ -26,6 +26,7 @@ class Book:
     """A log of one run."""
 
     story: Story
+    said: str = ""
 
     def run(self, name: str) -> Run | None:
         return self.story.run
@@ -35,6 +36,9 @@ class Book:
 
     def take_latencies(self) -> tuple[float, ...]:
         return (0.003, 0.004)
+
+    def trouble(self) -> str:
+        return self.said
 
     async def head(self) -> int:
         return 0
@@ -77,6 +81,15 @@ async def test_idle_machines_and_spent_money_are_gauges() -> None:
     await meter.tick()
     paid = [told("broker_paid_gpus", doing=doing) for doing in ("idle", "training")]
     assert paid == [0.0, 2.0]
+
+
+async def test_a_log_that_cannot_be_written_is_a_gauge() -> None:
+    metrics, book = Metrics(), Book(Story().accepted())
+    meter = Meter(book, Watched(), metrics, StoryClock(book.story))
+    for said, writable in (("", 1.0), ("the disk is full", 0.0), ("", 1.0)):
+        book.said = said
+        await meter.tick()
+        assert metrics.registry.get_sample_value("broker_log_writable") == writable
 
 
 async def test_what_the_log_and_the_agents_took_is_told_once() -> None:

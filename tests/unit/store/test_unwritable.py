@@ -83,8 +83,14 @@ async def fill_the_disk(path: Path) -> None:
             sentence = str(failures[0])
             break
     assert "nothing was changed" in sentence
+    # Once the disk refuses everything: what a burst left of the write-ahead log is used up first.
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, hard))
+    await ledger.mark_time()
+    assert "cannot be written" in ledger.trouble()
     assert sorted(ledger.live_runs()) == sorted(accepted), "a run that was not accepted is there"
     resource.setrlimit(resource.RLIMIT_FSIZE, (hard, hard))
+    await ledger.mark_time()
+    assert ledger.trouble() == "", "nobody has to change anything for it to be found out"
     accepted += [await ledger.submit(submit_of("after"), BROKER)]
     await ledger.close()
     print("\n".join(accepted))
