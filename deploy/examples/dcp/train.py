@@ -2,20 +2,33 @@
 
     torchrun --nproc-per-node 8 train.py
 
-Under the broker a rank is a node, and the command of the intent starts the node's processes:
+Under the broker a rank is a node, and the command of the intent starts the node's processes. What
+the launcher fills in has braces, for no shell reads the command:
 
-    torchrun --nnodes $WORLD_SIZE --node-rank $RANK --nproc-per-node 8 \\
-        --master-addr $MASTER_ADDR --master-port $MASTER_PORT train.py
+    torchrun --nnodes ${WORLD_SIZE} --node-rank ${RANK} --nproc-per-node 8
+        --master-addr ${MASTER_ADDR} --master-port ${MASTER_PORT} train.py
+
+To see it move, over the embedded regions of a brokerd on this machine (5 GB for torch):
+
+    export CHECKOUT=$PWD TORCH_ENV=$HOME/torch-env    # in the folder that README.md is in
+    python3 -m venv $TORCH_ENV && $TORCH_ENV/bin/pip install torch numpy
+    cd deploy/examples/dcp
+    broker submit intent.yaml
+    broker status dcp                                 # until it has saved step 50; in which region?
+    broker local preempt us-east4 --flavor h100-spot --notice 30s
+    broker timeline dcp                               # drained, acknowledged, resumed elsewhere
+    broker checkpoints dcp
 
 Each rank writes its shards into a local directory of its own, and the library carries them into
 one `step-<n>` directory. DCP's `.metadata`, which rank 0 holds, is put there last and marks the
 checkpoint as complete, so what is loaded is a DCP directory like any other, and a gang of another
-size can load it too. The broker takes it as format `DCP`.
+size can load it too. The intent names the format `pytorch-dcp`.
 """
 
 import argparse
 import os
 import sys
+import time
 
 import torch
 import torch.distributed as dist
@@ -31,6 +44,7 @@ def main() -> int:
     parser = argparse.ArgumentParser()
     parser.add_argument("--steps", type=int, default=1000)
     parser.add_argument("--save-every", type=int, default=100)
+    parser.add_argument("--step-seconds", type=float, default=0.0, help="as a real model takes")
     options = parser.parse_args()
 
     device = torch.device("cpu")
@@ -59,6 +73,7 @@ def train(job: training.Job, device: torch.device, options: argparse.Namespace) 
         loss.backward()
         optimizer.step()
         job.report(step, loss=loss.item(), samples=step * 128 * job.grant.world_size)
+        time.sleep(options.step_seconds)
 
         # Ranks hear a drain at different moments; they leave at the same step.
         hears_drain = torch.tensor(float(job.drain() is not None), device=device)
