@@ -25,7 +25,7 @@ from broker.loops.content import Content, ContentError, path_of
 from broker.loops.desk import Clock, Desk, NewerIncarnationError
 from broker.loops.off_loop import OffLoop
 from broker.loops.outposts import Outposts
-from broker.loops.restoring import Place, own_seals, site_of, taken_over
+from broker.loops.restoring import Place, own_seals, settled, site_of, taken_over
 from broker.loops.sight import ClusterSight, Sight
 from broker.loops.translate import machines_of
 from broker.loops.trust import Sound, Superseded, Trust, Unclaimed, life_name
@@ -242,7 +242,9 @@ class Restorer:
             top = self._tops.setdefault(
                 run.uid, restore.top_number(last, seen, restore.DEFAULT_MARGIN)
             )
-            found = restore.adopt(last, top, own_seals(run), seen, frozenset())
+            found = restore.adopt(
+                last, top, own_seals(run), seen, frozenset(), settled=settled(run)
+            )
             match found:
                 case restore.NotSeen():
                     await self._say_unread(name, found.names)

@@ -53,6 +53,11 @@ def own_seals(run: Run) -> tuple[layout.Seal, ...]:
     )
 
 
+def settled(run: Run) -> frozenset[int]:
+    """Return the numbers of the epochs that the log holds closed with proof."""
+    return frozenset(e.id.number for e in run.epochs if not e.is_open and not e.is_owed)
+
+
 def taken_over(
     run: Run,
     found: restore.Adopted,

@@ -91,15 +91,22 @@ def adopt(
     own_seals: Iterable[Seal],
     stores: Tuple[StoreSeen, ...],
     unseen: FrozenSet[str],
+    *,
+    settled: FrozenSet[int],
 ) -> Union[NotSeen, Revocations, Adopted]:
     """Join a restored log of one run, which ends at epoch ``last_number``, with the stores (R1).
 
     ``top`` is from ``top_number``. ``unseen`` names clusters and stores that have not been seen and
-    that nobody waived by name. Ask again after each answer but the last. Without this rule the
+    that nobody waived by name. ``settled`` are the numbers of epochs that the log holds closed with
+    proof: their owners are known from it, whatever a disk has made of the records since, and say
+    nothing of what came after the backup. Ask again after each answer but the last. Without this
+    rule the
     broker would start the number after its log's last, while a gang that the lost part of the log
     granted trains, or stands at its gate with that grant on its way.
     """
-    garbled = {f"{store.region} epoch {n}" for store in stores for n in _garbled(store)}
+    garbled = {
+        f"{store.region} epoch {n}" for store in stores for n in _garbled(store) if n not in settled
+    }
     garbled |= {
         f"{store.region} epoch {n}"
         for store in stores

@@ -17,6 +17,7 @@ _TWO = Bounds(
     cuts=0,
     restores=0,
     checkpoints=0,
+    garbles=0,
 )
 _THREE = replace(_TWO, regions=("A", "B", "A"), epochs=3)
 
@@ -29,9 +30,13 @@ SMALL = {
     "a restored backup, and a member dies": replace(_TWO, restores=1, crashes=1),
     "a restored backup finds what was sealed after it": replace(_TWO, restores=1, checkpoints=1),
     "a restored backup, and the gang is brought back": replace(_TWO, restores=1, recreations=1),
+    "a restored backup finds an owner garbled": replace(_TWO, restores=1, garbles=1),
 }
 
 LARGE = {
+    "a restored backup finds an owner garbled, and what was sealed after it": replace(
+        _TWO, restores=1, garbles=1, checkpoints=1
+    ),
     "a restored backup, and a region goes silent": replace(_TWO, restores=1, cuts=1, checkpoints=1),
     "three epochs, and a member dies": replace(_THREE, crashes=1),
     "three epochs, and a region goes silent": replace(_THREE, cuts=1, checkpoints=1),
@@ -57,6 +62,7 @@ WEAKENED = {
         replace(_TWO, restores=1, checkpoints=1),
         "a restored broker seals anew what a grant had sealed",
     ),
+    "R1 for what is garbled": (replace(_TWO, restores=1, garbles=1), TWO_COUNT),
     "R1's margin": (replace(_TWO, restores=1), TWO_COUNT),
     "owners by number": (replace(_TWO, restores=1), TWO_COUNT),
 }

@@ -7,7 +7,7 @@ moves, amends) is one wish, to close what is open, at any time. What becomes of 
 
 from collections.abc import Iterator
 
-from broker.loops.restoring import Place, taken_over
+from broker.loops.restoring import Place, settled, taken_over
 from regions.launcher import restore
 from regions.launcher import rules as production
 from regions.launcher.layout import EpochId, Revoked, Started
@@ -25,7 +25,7 @@ from tests.model.logbook import (
     site_of,
     tell,
 )
-from tests.model.turn import ABSENT, Move, Turn, grant_of, killed, with_gang
+from tests.model.turn import Move, Turn, grant_of, killed, with_gang
 from tests.model.world import OVER, RANKS, Slot, nonce_of
 
 _REVOKED = Revoked(by="broker")
@@ -103,7 +103,7 @@ def _silence(epoch: EpochId) -> Evidence:
 
 
 def _evidence(turn: Turn, epoch: EpochId, slot: Slot) -> Evidence:
-    owner = turn.owners.get(slot)
+    owner = turn.read(slot)
     listed = owner.nonces if isinstance(owner, Started) else ()
     there = {
         nonce_of(gang.placement, gang.generation, rank)
@@ -114,7 +114,7 @@ def _evidence(turn: Turn, epoch: EpochId, slot: Slot) -> Evidence:
     over = [nonce for nonce in listed if nonce not in there]
     return Evidence(
         epoch=epoch,
-        owner=ABSENT if owner is None else owner,
+        owner=owner,
         fence=turn.fence(epoch),
         # One reports its end, the other is seen gone: the rules must take both.
         ended=frozenset(nonce for nonce in over if nonce.endswith(".0")),
@@ -154,7 +154,9 @@ def _join(turn: Turn) -> Iterator[Move]:
     if not unseen and not top:
         top = restore.top_number(last_number, stores, turn.bounds.margin)
         world = world._replace(joining=top)
-    found = turn.rules.adopt(last_number, top, carried(world.log), stores, unseen)
+    found = turn.rules.adopt(
+        last_number, top, carried(world.log), stores, unseen, settled=settled(run)
+    )
     match found:
         case restore.Revocations(targets=targets):
             yield _revocations(turn._replace(world=world), targets)
@@ -197,10 +199,11 @@ def _revocations(turn: Turn, targets: tuple[tuple[str, int], ...]) -> Move:
 
 def _seen(turn: Turn, region: str) -> restore.StoreSeen:
     by_number: dict[int, Reading[Owner]] = {}
-    for (where, name), owner in turn.owners.items():
+    for slot in turn.owners:
+        where, name = slot
         number = name if isinstance(name, int) else name[0]
         if where == region and not isinstance(by_number.get(number), Started):
-            by_number[number] = owner
+            by_number[number] = turn.read(slot)
     grants = tuple(
         grant_of(turn.event(epoch))
         for placement, epoch in enumerate(turn.world.grants)

@@ -54,6 +54,13 @@ def _disasters(turn: Turn) -> Iterator[Move]:
         spent = world.spent._replace(cuts=world.spent.cuts + 1)
         for region in sorted(set(bounds.regions)):
             yield f"the broker loses region {region}", world._replace(cut=region, spent=spent)
+    if world.spent.garbles < bounds.garbles:
+        spent = world.spent._replace(garbles=world.spent.garbles + 1)
+        for slot in turn.owners:
+            yield (
+                f"a disk garbles the owner of {slot}",
+                world._replace(garbled=world.garbled | {slot}, spent=spent),
+            )
     if world.spent.restores < bounds.restores:
         spent = world.spent._replace(restores=world.spent.restores + 1)
         for kept in range(len(world.log)):

@@ -6,6 +6,7 @@ nothing of variants. Read ``PRODUCTION`` first.
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 from broker.history.commands import GrantPlacement, RecordCheckpoint, RunCommand
 from broker.history.context import Context
@@ -41,6 +42,21 @@ from tests.model.world import World
 Adoption = NotSeen | Revocations | Adopted
 
 
+class Adopt(Protocol):
+    """``regions.launcher.restore.adopt``, or what stands in its place."""
+
+    def __call__(
+        self,
+        last_number: int,
+        top: int,
+        own_seals: Iterable[Seal],
+        stores: tuple[StoreSeen, ...],
+        unseen: frozenset[str],
+        *,
+        settled: frozenset[int],
+    ) -> Adoption: ...
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rules:
     """The functions by which processes and brokers of the model decide."""
@@ -49,7 +65,7 @@ class Rules:
     next_watch: Callable[[Reading[Fence], Reading[DrainOrder], bool], Keep | BeginDrain | Stop]
     judge: Callable[[Evidence, Wish], Verdict]
     decide: Decide
-    adopt: Callable[[int, int, Iterable[Seal], tuple[StoreSeen, ...], frozenset[str]], Adoption]
+    adopt: Adopt
     may_withdraw: Callable[[Reading[Grant], Reading[Owner], bool], bool]
     owner_name: Callable[[EpochId], int | tuple[int, str]]
 
@@ -160,7 +176,15 @@ def without_l3() -> Rules:
 def without_r1() -> Rules:
     """A restored broker goes on where its log ends."""
 
-    def adopt(last_number: int, _top: int, own_seals: Iterable[Seal], *_: object) -> Adoption:
+    def adopt(
+        last_number: int,
+        top: int,
+        own_seals: Iterable[Seal],
+        stores: tuple[StoreSeen, ...],
+        unseen: frozenset[str],
+        *,
+        settled: frozenset[int],
+    ) -> Adoption:
         return restore.Adopted(
             open=(),
             over=(),
@@ -181,10 +205,30 @@ def without_r2() -> Rules:
         own_seals: Iterable[Seal],
         stores: tuple[StoreSeen, ...],
         unseen: frozenset[str],
+        *,
+        settled: frozenset[int],
     ) -> Adoption:
         own = tuple(own_seals)
-        found = restore.adopt(last_number, top, own, stores, unseen)
+        found = restore.adopt(last_number, top, own, stores, unseen, settled=settled)
         return replace(found, seals=own) if isinstance(found, Adopted) else found
+
+    return replace(PRODUCTION, adopt=adopt)
+
+
+def without_garbled() -> Rules:
+    """A restored broker passes over every owner that it cannot read."""
+
+    def adopt(
+        last_number: int,
+        top: int,
+        own_seals: Iterable[Seal],
+        stores: tuple[StoreSeen, ...],
+        unseen: frozenset[str],
+        *,
+        settled: frozenset[int],
+    ) -> Adoption:
+        every = frozenset(number for store in stores for number in store.owners)
+        return restore.adopt(last_number, top, own_seals, stores, unseen, settled=every)
 
     return replace(PRODUCTION, adopt=adopt)
 
@@ -194,13 +238,15 @@ def without_margin() -> Rules:
 
     def adopt(
         last_number: int,
-        _top: int,
+        top: int,
         own_seals: Iterable[Seal],
         stores: tuple[StoreSeen, ...],
         unseen: frozenset[str],
+        *,
+        settled: frozenset[int],
     ) -> Adoption:
         found = restore.top_number(last_number, stores, 0)
-        return restore.adopt(last_number, found, own_seals, stores, unseen)
+        return restore.adopt(last_number, found, own_seals, stores, unseen, settled=settled)
 
     return replace(PRODUCTION, adopt=adopt)
 

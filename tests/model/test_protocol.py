@@ -25,6 +25,7 @@ def test_without_the_rule_a_law_is_broken(name: str) -> None:
         "L3": rules.without_l3,
         "R1": rules.without_r1,
         "R2": rules.without_r2,
+        "R1 for what is garbled": rules.without_garbled,
         "R1's margin": rules.without_margin,
         "owners by number": rules.with_owners_by_nonce,
     }[name]()

@@ -6,6 +6,7 @@ The rule: readings are what production would read, built from the state; they de
 
 from typing import NamedTuple
 
+from regions.launcher.codec import Unreadable
 from regions.launcher.freshness import GateWatch, Sighting
 from regions.launcher.layout import EpochId, Fence, Gate, Grant, Revoked, RunKeys, Started
 from regions.launcher.reading import Absent, Reading
@@ -31,6 +32,7 @@ Move = tuple[str, World]
 KEYS = RunKeys("run")
 FENCE = Fence(reason="closed")
 ABSENT = Absent()
+GARBLED = Unreadable("a disk made something else of it")
 
 
 class Turn(NamedTuple):
@@ -60,7 +62,11 @@ class Turn(NamedTuple):
         """What is read at the owner of a placement's epoch."""
         if self.world.grants[placement] is None:
             return ABSENT
-        return self.owners.get(self.slot(placement), ABSENT)
+        return self.read(self.slot(placement))
+
+    def read(self, slot: Slot) -> Reading[Owner]:
+        """What is read at an owner."""
+        return GARBLED if slot in self.world.garbled else self.owners.get(slot, ABSENT)
 
     def fence(self, epoch: EpochId | None) -> Reading[Fence]:
         """What is read at an epoch's fence."""

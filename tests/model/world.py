@@ -34,6 +34,7 @@ class Bounds:
     cuts: int
     restores: int
     checkpoints: int
+    garbles: int
     margin: int = 1
 
 
@@ -71,6 +72,7 @@ class Spent(NamedTuple):
     deafenings: int = 0
     cuts: int = 0
     restores: int = 0
+    garbles: int = 0
 
 
 class World(NamedTuple):
@@ -79,7 +81,7 @@ class World(NamedTuple):
     ``granted`` and ``closed`` are what any life of the broker ever logged, also what a restore
     forgot: a grant of it may still land, and the laws hold of what really was. ``joining`` is None
     but in a restored broker that has not joined its log with the stores: then it is the top number
-    to revoke, 0 before the first look.
+    to revoke, 0 before the first look. ``garbled`` are owners that nobody can read any more.
     """
 
     log: Log
@@ -88,6 +90,7 @@ class World(NamedTuple):
     joining: int | None
     grants: tuple[EpochId | None, ...]
     owners: frozenset[tuple[Slot, Started | Revoked]]
+    garbled: frozenset[Slot]
     late: frozenset[tuple[Slot, Started]]
     fences: frozenset[EpochId]
     saved: frozenset[tuple[EpochId, int]]
@@ -143,6 +146,7 @@ def start(bounds: Bounds) -> World:
         joining=None,
         grants=tuple(None for _ in bounds.regions),
         owners=frozenset(),
+        garbled=frozenset(),
         late=frozenset(),
         fences=frozenset(),
         saved=frozenset(),
