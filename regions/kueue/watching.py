@@ -36,7 +36,7 @@ T = TypeVar("T")
 
 MOST_OBJECTS = 200_000
 """Of one kind: beyond it a cluster is watched by something else than this."""
-AT_A_TIME = 100
+AT_A_TIME = 25
 """Objects that are decoded in a row before others get the loop: some 10 ms."""
 
 
@@ -90,7 +90,7 @@ class Informer(Generic[T]):
         self.kind = kind
         self.cache: Cache[T] = Cache()
         self.health = Health(scope=scopes[0])
-        self._version = version
+        self.version = version
         self._source = source
         self._clock = clock
         self._chance = chance
@@ -119,7 +119,7 @@ class Informer(Generic[T]):
         except ForbiddenError as error:
             return self._denied(error, f"we may not see {self.kind.name}")
         except MissingError as error:
-            return self._denied(error, f"{self.kind.name} is not served in {self._version}")
+            return self._denied(error, f"{self.kind.name} is not served in {self.version}")
         except (ExpiredError, BrokenError) as error:
             self._position = ""
             return self._failed(error)
@@ -208,7 +208,7 @@ class Informer(Generic[T]):
             if meta is not None and (meta.uid, meta.resource_version) == (peek.uid, peek.version):
                 return known
         try:
-            each = decode(self.kind, self._version, _decoded(raw, object))
+            each = decode(self.kind, self.version, _decoded(raw, object))
         except BrokenError as error:
             key, uid = (peek.key, peek.uid) if peek is not None else ("", "")
             each = Unreadable(key=key, uid=uid, reason=f"{self.kind.name} {key}: {error}")

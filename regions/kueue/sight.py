@@ -1,0 +1,198 @@
+"""Everything that is watched of one cluster, as one thing.
+
+The rule: what a cluster serves is asked first, and again from time to time, for Kueue is upgraded
+under running brokers; each kind is followed as widely as our rights go. Nothing is asked of the
+cluster to answer ``snapshot``. Read ``FOLLOWED``, then ``Sight.run``.
+"""
+
+import asyncio
+import random
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
+
+from regions.kueue import accelerators
+from regions.kueue.access import Api
+from regions.kueue.cache import Health
+from regions.kueue.clock import Clock
+from regions.kueue.discovery import Served, discover
+from regions.kueue.errors import ClusterError
+from regions.kueue.objects import kinds
+from regions.kueue.objects.kinds import Kind
+from regions.kueue.objects.pod import Pod
+from regions.kueue.snapshot import Seen, Snapshot, absent, seen
+from regions.kueue.source import ApiSource
+from regions.kueue.watching import Informer
+
+T = TypeVar("T")
+
+REDISCOVER_S = 600.0
+"""How often a cluster is asked what it serves: a new version of Kueue is seen by then."""
+RETRY_S = 15.0
+"""How soon a cluster that did not tell what it serves is asked again, half to one and a half of."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Followed:
+    """One thing that is followed.
+
+    ``is_everywhere``: in all namespaces if we may, else in ours; otherwise in ours only.
+    ``namespace`` is another one than ours. ``keeps`` None: all of them.
+    """
+
+    name: str
+    kind: Kind[Any]
+    is_everywhere: bool = True
+    namespace: str = ""
+    selectors: Mapping[str, str] | None = None
+    keeps: Callable[[Any, str], bool] | None = None
+
+    def scopes(self, ours: str) -> tuple[str, ...]:
+        """Return the namespaces to try, the widest first; empty is all of them."""
+        if not self.kind.is_namespaced:
+            return ("",)
+        if self.namespace:
+            return (self.namespace,)
+        return ("", ours) if self.is_everywhere else (ours,)
+
+
+def holds_accelerators(pod: Pod, ours: str) -> bool:
+    """Whether a pod is ours, or takes accelerators of a node: others change nothing for us."""
+    if pod.meta.namespace == ours:
+        return True
+    return bool(pod.node) and not pod.is_over and accelerators.count(pod.requests) > 0
+
+
+FOLLOWED = (
+    Followed(name="cluster queues", kind=kinds.CLUSTER_QUEUES),
+    Followed(name="local queues", kind=kinds.LOCAL_QUEUES),
+    Followed(name="cohorts", kind=kinds.COHORTS),
+    Followed(name="flavors", kind=kinds.RESOURCE_FLAVORS),
+    Followed(name="topologies", kind=kinds.TOPOLOGIES),
+    Followed(name="checks", kind=kinds.ADMISSION_CHECKS),
+    Followed(name="provisioning", kind=kinds.PROVISIONING_CONFIGS),
+    Followed(name="workloads", kind=kinds.WORKLOADS),
+    Followed(name="priority classes", kind=kinds.PRIORITY_CLASSES),
+    Followed(name="job sets", kind=kinds.JOB_SETS, is_everywhere=False),
+    Followed(name="requests", kind=kinds.PROVISIONING_REQUESTS, is_everywhere=False),
+    Followed(name="pods", kind=kinds.PODS, keeps=holds_accelerators),
+    Followed(name="nodes", kind=kinds.NODES),
+    Followed(name="events", kind=kinds.EVENTS, is_everywhere=False),
+    Followed(
+        name="node events",
+        kind=kinds.EVENTS,
+        namespace="default",  # where Kubernetes keeps what is told of things without a namespace
+        selectors={"fieldSelector": "involvedObject.kind=Node"},
+    ),
+)
+
+
+class Sight:
+    """One cluster, watched from the namespace that is ours in it."""
+
+    def __init__(
+        self,
+        api: Api,
+        namespace: str,
+        *,
+        clock: Clock,
+        chance: random.Random,
+    ) -> None:
+        self.namespace = namespace
+        self.served: Served | None = None
+        self.trouble = "it has not been asked yet what it serves"
+        self.news = asyncio.Event()
+        self._api = api
+        self._clock = clock
+        self._chance = chance
+        self._informers: dict[str, Informer[Any]] = {}
+        self._running: dict[str, asyncio.Task[None]] = {}
+
+    async def run(self) -> None:
+        """Follow the cluster until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            while True:
+                await self._look_anew(group)
+                pause_s = REDISCOVER_S if not self.trouble else RETRY_S
+                await self._clock.pause(pause_s * (0.5 + self._chance.random()))
+
+    def informer(self, name: str) -> Informer[Any] | None:
+        """Return who follows something, None while it is not known whether it is served."""
+        return self._informers.get(name)
+
+    def generations(self) -> tuple[tuple[str, str, int], ...]:
+        """Return a mark that is another one whenever anything changed."""
+        return tuple(
+            (name, each.version, each.cache.generation) for name, each in self._informers.items()
+        )
+
+    def known(self) -> dict[str, tuple[Kind[Any], Seen[Any]]]:
+        """Return what is known of each thing that is followed, by its name."""
+        return {each.name: (each.kind, self._seen(each)) for each in FOLLOWED}
+
+    def snapshot(self) -> Snapshot:
+        """Return what is known now of queues, flavors and machines."""
+        known = {name: each for name, (_, each) in self.known().items()}
+        return Snapshot(
+            cluster_queues=known["cluster queues"],
+            local_queues=known["local queues"],
+            cohorts=known["cohorts"],
+            flavors=known["flavors"],
+            checks=known["checks"],
+            provisioning=known["provisioning"],
+            workloads=known["workloads"],
+            nodes=known["nodes"],
+            pods=known["pods"],
+        )
+
+    def _seen(self, followed: Followed) -> Seen[Any]:
+        informer = self._informers.get(followed.name)
+        now_s = self._clock.monotonic_s()
+        if informer is not None:
+            cache = informer.cache
+            health = informer.health
+            if followed.namespace or not followed.is_everywhere:
+                # It is wanted of there only, so that nothing is missing.
+                health = replace(health, scope="")
+            return seen(followed.kind, cache.objects, cache.unreadable, health, now_s)
+        if self.served is None:
+            return seen(followed.kind, {}, {}, Health(trouble=self.trouble), now_s)
+        return absent()
+
+    async def _look_anew(self, group: asyncio.TaskGroup) -> None:
+        """Ask what is served, and follow that: what changed its version, from the beginning."""
+        try:
+            served = await discover(self._api)
+        except ClusterError as error:
+            self.trouble = f"it does not tell what it serves: {error}"
+            return
+        self.served, self.trouble = served, ""
+        for followed in FOLLOWED:
+            version = served.version(followed.kind)
+            informer = self._informers.get(followed.name)
+            if informer is not None and informer.version == version:
+                continue
+            await self._leave(followed.name)
+            if version is not None:
+                self._follow(group, followed, version)
+
+    def _follow(self, group: asyncio.TaskGroup, followed: Followed, version: str) -> None:
+        keeps = followed.keeps
+        self._informers[followed.name] = informer = Informer(
+            followed.kind,
+            version,
+            ApiSource(self._api, followed.kind, version, followed.selectors),
+            clock=self._clock,
+            chance=self._chance,
+            scopes=followed.scopes(self.namespace),
+            keeps=None if keeps is None else lambda each: keeps(each, self.namespace),
+            tells=self.news.set,
+        )
+        self._running[followed.name] = group.create_task(informer.run(), name=followed.name)
+
+    async def _leave(self, name: str) -> None:
+        self._informers.pop(name, None)
+        task = self._running.pop(name, None)
+        if task is not None:
+            task.cancel()
+            await asyncio.wait({task})
