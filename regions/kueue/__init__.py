@@ -3,13 +3,16 @@
 It sees what others hold and what is ahead, starts gangs as JobSets, and needs no right over the
 queues that it uses. The start itself is decided in the region's store.
 
-    access.py     credentials, one client per cluster, deadlines, token refresh
-    discovery.py  which API versions are served, and what we may do
-    watching.py   the informer: pages, watch, bookmarks; one class for every kind
-    objects/      hostile JSON to frozen values
-    quota.py      what a queue could still reserve, through its cohort tree: pure
-    ahead.py      who stands before a workload in its queue: pure
-    flavors.py    what a flavor is, and what its nodes could hold: pure
+    access.py       one client per cluster, a deadline on everything; credentials.py, errors.py
+    discovery.py    which API versions are served, and what we may do
+    watching.py     the informer: pages, watch, bookmarks; one class for every kind
+      source.py     where its pages and lines come from; cache.py: what it keeps, what changed
+    sight.py        all that is watched of a cluster; snapshot.py: what is known of it, how well
+    objects/        hostile JSON to frozen values
+    quota.py        what a queue could still reserve, through its cohorts; drift.py: lost quota
+    ahead.py        who stands before a workload in its queue
+    flavors.py      what a flavor is; accelerators.py: names; machines.py: what its nodes could hold
+    queue_view.py   queues and flavors as the port shows them
 
 What is sent for a gang, all of it pure:
 
