@@ -21,6 +21,7 @@ from pathlib import Path
 
 from broker.history.commands import UncordonRegion
 from regions.local.config import FlavorConfig, QueueConfig, QuotaConfig, WorldConfig
+from tests.simulation.extent import OFTEN, Extent, drawn
 from tests.simulation.life import Alarm, Life
 from tests.simulation.pieces import PRODUCTION, Pieces
 from tests.simulation.place import Place
@@ -30,7 +31,6 @@ from tests.simulation.trouble import Trouble
 from tests.simulation.users import Users
 from tests.simulation.witness import Breach, Witness
 
-TROUBLE_S = 400.0
 CALM_S = 3_000.0  # after the troubles, until all must be over
 LOOK_S = 10.0
 YEAR_S = 365 * 86_400.0
@@ -60,10 +60,19 @@ class Enough(Exception):
     """A law is broken, and nobody wants to see more."""
 
 
-def play(seed: int, pieces: Pieces = PRODUCTION, *, is_patient: bool = True) -> Outcome:
-    """Play one seed to its end; when not ``is_patient``, to the first law that is broken."""
+def play(
+    seed: int,
+    pieces: Pieces = PRODUCTION,
+    *,
+    is_patient: bool = True,
+    often: Mapping[Extent, int] = OFTEN,
+) -> Outcome:
+    """Play one seed to its end; when not ``is_patient``, to the first law that is broken.
+
+    ``often`` is what its extent is drawn from.
+    """
     with out_of_time() as (loop, folder):
-        theater = Theater(seed, loop, folder, pieces, is_patient=is_patient)
+        theater = Theater(seed, loop, folder, pieces, is_patient=is_patient, often=often)
         listen(theater.stage)
         return loop.run_until_complete(theater.play())
 
@@ -101,7 +110,14 @@ class Theater:
     """Puts a stage up, and plays on it."""
 
     def __init__(
-        self, seed: int, loop: VirtualLoop, data: Path, pieces: Pieces, *, is_patient: bool
+        self,
+        seed: int,
+        loop: VirtualLoop,
+        data: Path,
+        pieces: Pieces,
+        *,
+        is_patient: bool,
+        often: Mapping[Extent, int],
     ) -> None:
         self._loop = loop
         self.stage = Stage(
@@ -114,6 +130,8 @@ class Theater:
         )
         # Runs that are over leave the log within some plays, and within the others never.
         self.stage.retention_s = self.stage.dice("retention").choice((120.0, YEAR_S, YEAR_S))
+        self._extent = drawn(self.stage.dice("extent"), often)
+        self.stage.witness.counts[f"{self._extent.name} worlds"] += 1
         self._lives = 0
         self._is_patient = is_patient
 
@@ -133,11 +151,11 @@ class Theater:
         for region in REGIONS:
             self._put_up(region)
         async with asyncio.TaskGroup() as group:
-            users, trouble = Users(stage, group), Trouble(stage)
+            users, trouble = Users(stage, group, self._extent), Trouble(stage, self._extent)
             keeper = group.create_task(self._keep_alive(group))
             watcher = group.create_task(self._watch())
             await users.prepare()
-            until_s = loop.time() + TROUBLE_S
+            until_s = loop.time() + self._extent.trouble_s
             working = group.create_task(users.work(until_s))
             await trouble.work(until_s)
             stage.witness.note("trouble", "it is calm now")

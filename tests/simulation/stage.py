@@ -184,6 +184,9 @@ class Stage:
                 truth = self.witness.record.runs.get(job.run_key)
                 if job.spec is None or truth is None or truth.ended_s is None:
                     continue
+                run = self.life.log.run(truth.name) if self.life and self.life.log else None
+                if run is None or job.name not in run.placements:
+                    continue  # a restore forgot it: it leaves its gate by itself
                 over_s = min(clear_s, now_s - truth.ended_s)
                 if over_s > HELD_S:
                     found = laws.law_8_nothing_is_held_for_what_is_over(

@@ -18,6 +18,7 @@ from broker.store.ledger import LOG_NAME
 from regions.launcher import layout
 from regions.local import faults
 from regions.local.state import GangSpec, Job
+from tests.simulation.extent import Extent
 from tests.simulation.life import Life
 from tests.simulation.place import Place
 from tests.simulation.port import Post
@@ -25,14 +26,15 @@ from tests.simulation.stage import BUNDLE_DIGEST, Stage
 from tests.simulation.training import Program
 
 OPS = Actor(kind=ActorKind.OPS, name="ops")
-STRANGER_S = 300.0
+STRANGER_S = 120.0
 
 
 class Trouble:
     """Makes trouble. ``kinds`` of one seed are a part of all there are, so that some go alone."""
 
-    def __init__(self, stage: Stage) -> None:
+    def __init__(self, stage: Stage, extent: Extent) -> None:
         self._stage = stage
+        self._extent = extent
         self._chance: random.Random = stage.dice("trouble")
         every: list[Callable[[], Awaitable[None]]] = [
             self._scarcity,
@@ -61,11 +63,11 @@ class Trouble:
     async def work(self, until_s: float) -> None:
         """Make trouble until it is enough."""
         stage = self._stage
-        began_s = stage.loop.time()
-        backup_at_s = began_s + self._chance.uniform(60.0, 200.0)
-        restore_at_s = backup_at_s + self._chance.uniform(30.0, 200.0)
+        began_s, half_s = stage.loop.time(), self._extent.trouble_s / 2.0
+        backup_at_s = began_s + half_s * self._chance.uniform(0.3, 1.0)
+        restore_at_s = backup_at_s + half_s * self._chance.uniform(0.15, 1.0)
         while (now_s := stage.loop.time()) < until_s:
-            await asyncio.sleep(self._chance.uniform(2.0, 30.0))
+            await asyncio.sleep(self._chance.uniform(*self._extent.strikes_s))
             if self._restores and self._backup_s is None and now_s > backup_at_s:
                 self._back_up()
             elif self._restores and self._backup_s is not None and now_s > restore_at_s:

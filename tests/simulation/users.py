@@ -39,6 +39,7 @@ from broker.model.intent import (
 from broker.model.policy import Patience, RegionPolicy, TeamCaps
 from broker.model.run import Run
 from broker.runtime.entropy import Ids
+from tests.simulation.extent import Extent
 from tests.simulation.life import ask
 from tests.simulation.stage import BUNDLE_DIGEST, Stage
 from tests.simulation.training import Program
@@ -65,8 +66,9 @@ GATE_TIMEOUT_S = 240.0
 class Users:
     """Everybody who talks to the broker."""
 
-    def __init__(self, stage: Stage, group: asyncio.TaskGroup) -> None:
+    def __init__(self, stage: Stage, group: asyncio.TaskGroup, extent: Extent) -> None:
         self._stage = stage
+        self._extent = extent
         self._chance: random.Random = stage.user_dice
         self._ids = Ids(self._chance.randrange)
         self._serial = 0
@@ -97,13 +99,13 @@ class Users:
 
     async def work(self, until_s: float) -> None:
         """Submit some runs, then meddle with them until it is enough."""
-        loop, chance = self._stage.loop, self._chance
+        loop, chance, extent = self._stage.loop, self._chance, self._extent
         self._until_s = until_s
-        for _ in range(chance.randint(3, 6)):
+        for _ in range(chance.randint(*extent.runs)):
             await self.submit()
-            await asyncio.sleep(chance.choice((0.0, 5.0, 30.0, 60.0)))
+            await asyncio.sleep(chance.choice(extent.arrives_s))
         while loop.time() < until_s:
-            await asyncio.sleep(chance.uniform(15.0, 100.0))
+            await asyncio.sleep(chance.uniform(*extent.meddles_s))
             await self._meddle()
 
     async def submit(self) -> None:
@@ -142,12 +144,12 @@ class Users:
         return True
 
     def _intent(self, team: str) -> Intent:
-        chance = self._chance
-        nodes = chance.choice((1, 2, 2, 3, 4))
+        chance, extent = self._chance, self._extent
+        nodes = chance.choice(extent.nodes)
         program = Program(
-            steps=chance.choice((12, 20, 40)),
-            step_s=chance.choice((1.0, 3.0, 4.0)),
-            save_every=chance.choice((4, 10)),
+            steps=chance.choice(extent.steps),
+            step_s=chance.choice(extent.step_s),
+            save_every=chance.choice(extent.save_every),
             fails_at=chance.choice((0, 0, 2, 7, 15)),
             fails=chance.choice((1, 1, 2, 9)),
             is_stubborn=chance.random() < 0.2,
