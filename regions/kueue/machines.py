@@ -74,7 +74,7 @@ def taken(pods: Iterable[Pod]) -> dict[str, dict[str, int]]:
 def tolerated(flavor: ResourceFlavor, capacity_type: str) -> tuple[Toleration, ...]:
     """Return what pods of ours bear on a flavor's nodes: as ``landing.tolerations`` sends it, and
     what Kueue adds of the flavor's own."""
-    keys = (landing.GPU_TAINT, *_TAINTED.get(capacity_type, ()))
+    keys = (*accelerators.RESOURCES, *_TAINTED.get(capacity_type, ()))
     sent = (Toleration(key=key, operator="Exists", effect="NoSchedule") for key in keys)
     own = (
         Toleration(key=taint.key, value=taint.value, effect=taint.effect) for taint in flavor.taints
