@@ -51,6 +51,8 @@ class Cause(StrEnum):
 class FlavorSeen:
     """One flavor of one queue. Quota in GPUs, nodes in nodes; None was not seen.
 
+    ``free``: what could be reserved now without preempting anybody; ``most``: what one gang could
+    ever get, were nothing in use. None: both follow from the other figures.
     ``eta_s``: in how many seconds capacity that is booked now would come, as the cluster says;
     None: it names no time. ``max_run_s``: how long a node stays; None: until it is given back.
     """
@@ -73,6 +75,8 @@ class FlavorSeen:
     preemption_notice_s: float | None
     eta_s: float | None = None
     max_run_s: float | None = None
+    free: int | None = None
+    most: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -149,6 +149,8 @@ def _flavor(flavor: FlavorSeen) -> FlavorSeen:
         flavor.nodes_free,
         flavor.nodes_coming,
         flavor.max_nodes,
+        flavor.free,
+        flavor.most,
     )
     spans = (flavor.startup_s, flavor.preemption_notice_s, flavor.eta_s, flavor.max_run_s)
     is_fine = can_be_paid or price is None
@@ -169,6 +171,8 @@ def _flavor(flavor: FlavorSeen) -> FlavorSeen:
         preemption_notice_s=_seconds(flavor.preemption_notice_s),
         eta_s=_seconds(flavor.eta_s),
         max_run_s=_seconds(flavor.max_run_s),
+        free=_count(flavor.free),
+        most=_count(flavor.most),
     )
 
 

@@ -290,4 +290,6 @@ def _flavor(observation: ClusterObservation, queue: QueueSeen, seen: FlavorSeen)
         eta_s=seen.eta_s,
         max_run_s=seen.max_run_s,
         keeps_secrets=observation.keeps_secrets,
+        free=seen.free,
+        most=seen.most,
     )

@@ -76,6 +76,9 @@ class FlavorFacts:
     """One flavor in one queue. Counts are GPUs unless they say nodes; None means not seen.
 
     ``eta_s`` is the cluster's own word on when booked capacity comes, from when it was seen.
+    ``free`` is the quota that a new gang could reserve and ``most`` what one could ever get, where
+    the cluster tells them: others may have borrowed what is nominally a queue's own, and may give
+    back what is not for anybody now.
     ``max_run_s`` bounds how long a node stays (flex); None means until it is given back.
     ``keeps_secrets``: whether its cluster can show a gang a secret by its name.
     """
@@ -101,10 +104,14 @@ class FlavorFacts:
     preemption_notice_s: float | None = None
     eta_s: float | None = None
     max_run_s: float | None = None
+    free: int | None = None
+    most: int | None = None
 
     @property
     def headroom(self) -> int | None:
         """GPUs of quota that a new gang could still reserve; None when unknown."""
+        if self.free is not None:
+            return self.free
         if self.nominal is None or self.reserved is None:
             return None
         return max(0, self.nominal + (self.borrowable or 0) - self.reserved)

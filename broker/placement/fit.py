@@ -85,6 +85,8 @@ def shape(option: HardwareOption, flavor: FlavorFacts) -> Answer:
 
 def quota_gpus(flavor: FlavorFacts) -> int | None:
     """Return the GPUs that the queue could give one gang at most, None when not seen."""
+    if flavor.most is not None:
+        return flavor.most
     return None if flavor.nominal is None else flavor.nominal + (flavor.borrowable or 0)
 
 

@@ -149,6 +149,8 @@ class _Look:
             startup_s=settings.startup_s,
             preemption_notice_s=settings.preemption_notice_s,
             max_run_s=is_.max_run_s,
+            free=standing.free if standing is not None else None,
+            most=standing.most if standing is not None else None,
         )
 
     def _nodes(

@@ -56,6 +56,8 @@ flavors = st.builds(
     preemption_notice_s=seconds,
     eta_s=seconds,
     max_run_s=seconds,
+    free=counts,
+    most=counts,
 )
 queues = st.builds(
     QueueSeen,

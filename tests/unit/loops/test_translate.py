@@ -54,6 +54,14 @@ def test_when_booked_capacity_comes_and_how_long_it_stays_is_passed_on() -> None
     assert (facts.eta_s, facts.max_run_s) == (None, None)
 
 
+def test_what_a_cluster_says_is_free_goes_before_what_follows_from_its_other_figures() -> None:
+    (facts,) = facts_of(observe(FLEX), 1000.0).flavors
+    assert (facts.headroom, facts.most) == (16, None)
+    told = replace(FLEX, free=5, most=24)
+    (facts,) = facts_of(observe(told), 1000.0).flavors
+    assert (facts.headroom, facts.most) == (5, 24)
+
+
 def test_whether_a_cluster_keeps_secrets_is_known_of_each_of_its_flavors() -> None:
     for keeps in (False, True):
         (facts,) = facts_of(replace(observe(FLEX), keeps_secrets=keeps), 1000.0).flavors

@@ -123,6 +123,8 @@ SPOT_SEEN = FlavorSeen(
     max_nodes=None,
     startup_s=None,
     preemption_notice_s=None,
+    free=16,
+    most=32,
 )
 FLEX_SEEN = dataclasses.replace(
     SPOT_SEEN,
@@ -136,6 +138,8 @@ FLEX_SEEN = dataclasses.replace(
     parked=16,
     borrowable=0,
     nodes_free=0,
+    free=48,
+    most=64,
 )
 
 
@@ -197,7 +201,7 @@ def test_a_cohort_that_is_not_wholly_seen_lends_nothing_that_is_known() -> None:
         picture(cohorts=known(kinds.COHORTS, health=Health(is_denied=True))),
     ):
         spot, _ = flavors_of(shown)
-        assert spot == dataclasses.replace(SPOT_SEEN, borrowable=None)
+        assert spot == dataclasses.replace(SPOT_SEEN, borrowable=None, free=None, most=None)
 
 
 def test_a_flavor_that_nobody_describes_is_not_offered_and_is_doubted() -> None:
