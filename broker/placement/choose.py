@@ -1,7 +1,8 @@
 """The one offer to take now, or why none is.
 
 The rule: a dearer offer with a free place is taken before a cheaper one without only if it is
-still the better buy once the wait for the cheaper one's place is counted.
+still the better buy once the wait for the cheaper one's place is counted; or once that wait, which
+nothing else bounds, has outlived the patience of its cause.
 """
 
 from dataclasses import dataclass
@@ -13,36 +14,56 @@ from broker.model.run import Run
 from broker.placement.hedge import bounds, waiting_legs
 from broker.placement.ladder import last_rung
 from broker.placement.rank import delay_cost, worth
-from broker.placement.share import Blocked, Tally
+from broker.placement.share import TURNS, Blocked, Tally
 from broker.placement.view import View
-from broker.placement.wait import ends_s
+from broker.placement.wait import ends_s, limit_s
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chosen:
-    """``offer`` to take now, or None; ``blocked`` are the better ones that may not be taken."""
+    """``offer`` to take now, or None; ``blocked`` are the better ones that may not be taken.
+
+    ``dearer`` is taken instead of them at ``dearer_at_s`` (broker seconds), if nothing changes.
+    """
 
     offer: Offer | None
     blocked: tuple[Blocked, ...]
+    dearer: Offer | None = None
+    dearer_at_s: float | None = None
 
 
 def choose(view: View, tally: Tally, run: Run, offers: list[Offer], now: Moment) -> Chosen:
     """Return the best offer that may be taken now."""
     blocked: list[Blocked] = []
     legs = waiting_legs(run)
-    bar = float("inf")
+    bar, bar_s = float("inf"), now.elapsed_s
     for price, offer in ranked(view, tally, run, counted(run, offers, now), now):
-        if price > bar:
-            break
         block = bounds(view, tally, run, legs, offer) if legs else None
         block = block or tally.blocks(run, offer, now)
+        if price > bar:
+            if block is None and bar_s < float("inf"):
+                return Chosen(offer=None, blocked=tuple(blocked), dearer=offer, dearer_at_s=bar_s)
+            continue
         if block is None:
             return Chosen(offer=offer, blocked=tuple(blocked))
         blocked.append(block)
-        if not legs:
+        over_s = _outwaited_s(run, block, now)
+        if not legs and over_s > now.elapsed_s:
             # A bound on a run's legs is no queue, and the next best may be within it.
             bar = min(bar, price + delay_cost(view, run, offer, block.lasts_s))
+            bar_s = max(bar_s, over_s)
     return Chosen(offer=None, blocked=tuple(blocked))
+
+
+def _outwaited_s(run: Run, block: Blocked, now: Moment) -> float:
+    """Return when a wait for a turn has been borne long enough (broker seconds, or infinity).
+
+    A wait with a bound of its own has its ladder, which keeps enough of it for the dearer place.
+    """
+    if block.patience_s is None or limit_s(run) is not None:
+        return float("inf")
+    is_waiting = run.why.reason in TURNS
+    return (run.why.since_s if is_waiting else now.elapsed_s) + block.patience_s
 
 
 def ranked(

@@ -14,7 +14,7 @@ from broker.model.run import Placement, Run, Why
 from broker.placement.assess import assess, mismatches
 from broker.placement.backoff import ready_at_s
 from broker.placement.choices import SayWait
-from broker.placement.choose import choose
+from broker.placement.choose import Chosen, choose
 from broker.placement.compare import Compared, compared
 from broker.placement.fit import NEVER, words_of
 from broker.placement.group import Assessment
@@ -65,7 +65,7 @@ def explain(view: View, run: Run, now: Moment) -> Explanation:
     elif choice.offer is not None:
         wait = say_chosen(choice.offer, now)
     else:
-        wait = say_no_place(view, run, found, choice.blocked, now)
+        wait = say_no_place(view, run, found, choice, now)
     return Explanation(
         compared=compared(view, tally, run, found.offers, choice=choice, now=now),
         refusals=(*found.refusals, *others),
@@ -111,18 +111,20 @@ def say_chosen(offer: Offer, now: Moment) -> SayWait:
 
 def why_there(offer: Offer) -> str:
     """Return the sentence why a run is sent to an offer."""
-    kind = offer.capacity_type.value.lower().replace("_", "-")
     soon = offer.forecast.p50_s
     when = "at an unknown time" if soon is None else f"in about {duration(soon)}"
+    return f"{_place(offer)}, start {when} ({offer.forecast.basis})"
+
+
+def _place(offer: Offer) -> str:
+    kind = offer.capacity_type.value.lower().replace("_", "-")
     return (
-        f"{counted(offer.gpus, 'GPU')} {kind} in {offer.region} "
-        f"at {money(offer.price_per_hour)} an hour, start {when} ({offer.forecast.basis})"
+        f"{counted(offer.gpus, 'GPU')} {kind} in {offer.region}"
+        f" at {money(offer.price_per_hour)} an hour"
     )
 
 
-def say_no_place(
-    view: View, run: Run, found: Assessment, blocked: tuple[Blocked, ...], now: Moment
-) -> SayWait:
+def say_no_place(view: View, run: Run, found: Assessment, choice: Chosen, now: Moment) -> SayWait:
     """Say why a run has no leg."""
     not_before_s = ready_at_s(run)
     if not_before_s is not None and not_before_s > now.elapsed_s:
@@ -132,11 +134,14 @@ def say_no_place(
             next_action="it is started again",
             next_at_s=not_before_s,
         )
-    reason, message = _no_place(view, run, found, blocked)
+    reason, message = _no_place(view, run, found, choice.blocked)
     usual, usual_s = "every offer is looked at again", LOOK_S
     if reason is Reason.NEVER_FITS:
         usual = "it fails, unless a place that could take it is seen by then"
         usual_s = max(1.0, gives_up_s(view, run, now) - now.elapsed_s)
+    if choice.dearer is not None and choice.dearer_at_s is not None:
+        usual = f"the dearer {_place(choice.dearer)} is taken, if no turn comes before"
+        usual_s = max(1.0, choice.dearer_at_s - now.elapsed_s)
     action, at_s = next_step(run, found.reserve_s, now, usual, usual_s)
     return SayWait(reason=reason, message=message, next_action=action, next_at_s=at_s)
 

@@ -153,7 +153,7 @@ def _place(draft: _Draft, run: Run, group: Group) -> bool:
     if choice.offer is None:
         if any(one.reason is Reason.RECENTLY_FAILED_HERE for one in found.refusals):
             draft.looks[run.name] = draft.now.elapsed_s + AGAIN_S
-        wait = say_no_place(draft.view, run, found, choice.blocked, draft.now)
+        wait = say_no_place(draft.view, run, found, choice, draft.now)
         if wait.reason is Reason.NEVER_FITS and run.why.reason is not wait.reason:
             # What is true of the first is true of all: none waits its turn for the same verdict.
             for name in group.line.names():
@@ -173,7 +173,7 @@ def _look_at(draft: _Draft, run: Run) -> None:
             found = group.assessment
             wait = say_turn(run, len(group.line) - 1, found.reserve_s, now)
             if found.never:
-                wait = say_no_place(view, run, found, (), now)
+                wait = say_no_place(view, run, found, Chosen(offer=None, blocked=()), now)
             _say(draft, run, wait, found.reserve_s)
         return
     purpose = wanted(view, run, now)

@@ -22,17 +22,24 @@ from broker.placement.load import LineSum, WaitingGang
 from broker.placement.view import View
 
 CROWD = 3  # runs that lost their place together and do not all rush to the same one
+# Waits that end when others have gone before; whoever does not go there need not wait so.
+TURNS = frozenset({Reason.WAITING_FOR_TURN, Reason.WOULD_DELAY_LARGER})
 QUEUE_AHEAD = 2  # gangs beyond the free quota: the next two starts, and no crowd to take back
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Blocked:
-    """Why a feasible offer is not taken now, and about how long that lasts, in seconds."""
+    """Why a feasible offer is not taken now, and about how long that lasts, in seconds.
+
+    ``patience_s`` is how long that is waited for before a dearer place is taken, None for ever: a
+    team's cap counts everywhere.
+    """
 
     offer: Offer
     reason: Reason
     message: str
     lasts_s: float
+    patience_s: float | None = None
 
 
 class Tally:
@@ -70,8 +77,21 @@ class Tally:
         p50_s = offer.forecast.p50_s or 0.0
         line = self._sum(offer.key).waiting
         return Blocked(
-            offer=offer, reason=answer[0], message=answer[1], lasts_s=max(60.0, p50_s) * (1 + line)
+            offer=offer,
+            reason=answer[0],
+            message=answer[1],
+            lasts_s=max(60.0, p50_s) * (1 + line),
+            patience_s=self._patience_s(offer, answer[0], now),
         )
+
+    def _patience_s(self, offer: Offer, reason: Reason, now: Moment) -> float | None:
+        """Return the patience of the cause that keeps a gang from its turn."""
+        if reason not in TURNS:
+            return None
+        patience = self._view.region(offer.region).policy.patience
+        flavor = self._view.flavors[offer.key]
+        is_out = self._view.outlook(flavor, now.elapsed_s, offer.gpus).outage_s is not None
+        return patience.capacity_s if is_out else patience.quota_s
 
     def crowding_s(self, offer: Offer) -> float:
         """Return the seconds that an offer's free nodes lose to our own gangs on their way there.
