@@ -36,6 +36,8 @@ T = TypeVar("T")
 
 MOST_OBJECTS = 200_000
 """Of one kind: beyond it a cluster is watched by something else than this."""
+REFUSALS = 3
+"""A watch that was refused so many times in a row is not tried again from where it stood."""
 AT_A_TIME = 25
 """Objects that are decoded in a row before others get the loop: some 10 ms."""
 
@@ -46,6 +48,7 @@ class Bounds:
 
     ``watch_s``: a server is asked to end a watch after this to twice as long, so that not all end
     at once. ``denied_s``: how long until what was denied, or is not there, is asked for again.
+    ``resync_s``: how old a list may be: an event that a server never sent is made up for by then.
     """
 
     page_items: int = 500
@@ -53,6 +56,7 @@ class Bounds:
     first_pause_s: float = 0.5
     longest_pause_s: float = 30.0
     denied_s: float = 300.0
+    resync_s: float = 3600.0
 
 
 class Source(Protocol):
@@ -101,6 +105,7 @@ class Informer(Generic[T]):
         self._position = ""  # the resource version that the watch goes on from; empty: list first
         self._is_paged = True
         self._failures = 0
+        self._listed_s = 0.0
 
     async def run(self) -> None:
         """Follow the kind until cancelled."""
@@ -112,6 +117,8 @@ class Informer(Generic[T]):
     async def _follow_once(self) -> float:
         """List if need be and watch to the watch's end; return how long to wait before the next."""
         self._failures += 1  # until a watch tells something
+        if self._clock.monotonic_s() - self._listed_s > self._bounds.resync_s:
+            self._position = ""
         try:
             if not self._position:
                 await self._list()
@@ -122,6 +129,11 @@ class Informer(Generic[T]):
             return self._denied(error, f"{self.kind.name} is not served in {self.version}")
         except (ExpiredError, BrokenError) as error:
             self._position = ""
+            return self._failed(error)
+        except RefusedError as error:
+            # After a restore of etcd a position can be one that has not come yet, and never may.
+            if self._failures >= REFUSALS:
+                self._position = ""
             return self._failed(error)
         except ClusterError as error:
             return self._failed(error)
@@ -151,6 +163,7 @@ class Informer(Generic[T]):
         before = self.cache.generation
         self.cache.replace(found)
         self._position = page.metadata.resource_version
+        self._listed_s = self._clock.monotonic_s()
         self._heard()
         self._tell(before)
 

@@ -188,6 +188,36 @@ async def test_what_cannot_be_followed_is_listed_anew(what: Lines) -> None:
     assert len(seen.waits) == 1
 
 
+async def test_a_position_that_is_refused_again_and_again_is_given_up() -> None:
+    """So it is after a restore of etcd: the server waits for a version that never comes."""
+    ahead = line("ERROR", {"kind": "Status", "code": 504, "message": "Too large resource version"})
+    seen = await play(
+        [page(thing("a"), version="9000"), page(thing("b"), version="7")],
+        [[bookmark("9001"), ahead], [ahead], [ahead], [ahead], [bookmark("8")]],
+    )
+    asked = [each for each in seen.script.asked if each[0] == "watch" or len(each) == 4]
+    assert [each[2] if each[0] == "watch" else "list" for each in asked] == [
+        "list", "9000", "9001", "9001", "9001", "list", "7", "8",
+    ]  # fmt: skip
+    assert seen.values == {"b": 1}
+
+
+async def test_silence_alone_gives_up_no_position() -> None:
+    quiet: list[Lines] = [[SilentError("silent")] for _ in range(6)]
+    seen = await play([page(thing("a"))], quiet)
+    assert [each[0] for each in seen.script.asked] == ["list", *["watch"] * 7]
+
+
+async def test_a_list_does_not_grow_old_however_well_the_watch_goes() -> None:
+    first = Play([page(thing("a"))], [[bookmark("11")]])
+    await first.to_its_end()
+    first.clock.now_s += 3601
+    first.script.pages = [page(thing("a"), thing("missed"))]
+    first.script.is_over.clear()
+    await first.to_its_end()
+    assert first.values == {"a": 1, "missed": 1}
+
+
 async def test_what_was_seen_stays_until_the_new_list_is_whole() -> None:
     part = Play(
         [page(thing("a")), page(thing("b"), token="next")],
