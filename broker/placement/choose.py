@@ -38,10 +38,12 @@ def choose(view: View, tally: Tally, run: Run, offers: list[Offer], now: Moment)
     legs = waiting_legs(run)
     bar, bar_s = float("inf"), now.elapsed_s
     for price, offer in ranked(view, tally, run, counted(run, offers, now), now):
+        if price > bar and bar_s == float("inf"):
+            break
         block = bounds(view, tally, run, legs, offer) if legs else None
         block = block or tally.blocks(run, offer, now)
         if price > bar:
-            if block is None and bar_s < float("inf"):
+            if block is None:
                 return Chosen(offer=None, blocked=tuple(blocked), dearer=offer, dearer_at_s=bar_s)
             continue
         if block is None:
