@@ -135,7 +135,7 @@ class Committer:
         Nothing may be decided between this and the end of ``publish``, or of a ``write`` that
         failed.
         """
-        batch = _Batch(self._draft(orders), self._known_requests(orders), self._head)
+        batch = self._begin(orders)
         results = tuple([batch.carry_out(order) for order in orders])
         snapshots = self._due_snapshots(batch.draft)
         return Decided(
@@ -203,20 +203,21 @@ class Committer:
             )
         )
 
-    def _draft(self, orders: Sequence[Order]) -> Draft:
+    def _begin(self, orders: Sequence[Order]) -> "_Batch":
         # One question for the whole batch; most names are live, or not there at all. Asked name by
         # name: a difference of sets would walk through every live run.
         live = self._picture.live
-        names = {o.stream for o in orders if is_run_stream(o.stream) and o.stream not in live}
-        settled = views.read_snapshots(self._database, names)
-        return Draft(
+        asked = {
+            (order.stream, *_request_of(order.command))
+            for order in orders
+            if is_run_stream(order.stream)
+            and (order.stream not in live or isinstance(order.command, SubmitRun))
+        }
+        settled, requests = views.look_up(self._database, tuple(asked))
+        draft = Draft(
             self._picture, load=settled.get, now=self._now(), known_regions=self._known_regions
         )
-
-    def _known_requests(self, orders: Sequence[Order]) -> Requests:
-        submits = [o.command for o in orders if isinstance(o.command, SubmitRun)]
-        keys = {(c.intent.team, c.request_id) for c in submits if c.request_id}
-        return views.known_requests(self._database, keys)
+        return _Batch(draft, requests, self._head)
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
@@ -298,6 +299,13 @@ class _Batch:
             field="request_id",
             code=Code.ALREADY_EXISTS,
         )
+
+
+def _request_of(command: Command) -> tuple[str, str]:
+    """Return the team and the id of a submit's request, two empty texts for none."""
+    if isinstance(command, SubmitRun) and command.request_id:
+        return command.intent.team, command.request_id
+    return "", ""
 
 
 def _check(state: State) -> None:

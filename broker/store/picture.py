@@ -20,6 +20,7 @@ SETTLED_CACHE = 2_000  # about 10 kB each: a page of history browsed again costs
 SmallState = RegionState | TeamState | BrokerState
 State = Run | SmallState
 _NOTHING_HELD = Holding()
+_NO_CAPS = TeamCaps()
 
 
 class Picture:
@@ -109,6 +110,7 @@ class Draft:
         self.before: dict[str, State | None] = {}
         self.after: dict[str, State] = {}
         self.holdings: dict[str, Holding] = {}
+        self._standings: dict[str, tuple[Holding, TeamCaps, TeamStanding]] = {}
 
     def run(self, name: str) -> Run | None:
         """Return a run as this batch sees it."""
@@ -139,8 +141,13 @@ class Draft:
 
     def standing(self, team: str) -> TeamStanding:
         """Return what a team holds as this batch sees it, beside its caps."""
-        caps = caps_of(self.small(f"teams/{team}"))
-        return standing.standing(self._holding(team), caps, self.now)
+        caps, holding = caps_of(self.small(f"teams/{team}")), self._holding(team)
+        known = self._standings.get(team)
+        if known is not None and known[0] is holding and known[1] is caps:
+            return known[2]
+        stands = standing.standing(holding, caps, self.now)
+        self._standings[team] = (holding, caps, stands)
+        return stands
 
     def publish(self) -> None:
         """Make the batch visible, after its commit."""
@@ -160,7 +167,7 @@ class Draft:
 
 def caps_of(state: State | None) -> TeamCaps:
     """Return a team's caps, none when nothing was set."""
-    return state.caps if isinstance(state, TeamState) else TeamCaps()
+    return state.caps if isinstance(state, TeamState) else _NO_CAPS
 
 
 def is_settled(run: Run) -> bool:

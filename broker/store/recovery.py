@@ -6,15 +6,15 @@ asked for; nothing is decided before. Read ``recover`` first.
 """
 
 import gc
-import json
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, replace
+from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 from typing import Protocol
 
+import msgspec
 import sqlite_utils
 
 from broker.history.codec import UndecodableError, decode_run
@@ -100,7 +100,7 @@ def begin(
         writes,
         picture,
         now=clock.now,
-        mark=lambda: json.dumps(asdict(clock.mark())),
+        mark=lambda: msgspec.json.encode(clock.mark()).decode(),
         known_regions=frozenset(regions),
     )
     return picture, committer
@@ -137,7 +137,7 @@ def read_mark(path: Path) -> ClockMark | None:
         text = read_meta(database, "clock") if "meta" in database.table_names() else None
     finally:
         database.close()
-    return None if text is None else ClockMark(**json.loads(text))
+    return None if text is None else msgspec.json.decode(text, type=ClockMark)
 
 
 def _read_live(database: sqlite_utils.Database) -> tuple[dict[str, Run], dict[str, int]]:

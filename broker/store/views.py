@@ -5,7 +5,7 @@ events that made it; ``rebuild`` proves it. Rows that did not change are not wri
 ``changes`` first.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
 
 import sqlite_utils
@@ -126,6 +126,32 @@ def known_requests(
         " join requests r on r.team = a.team and r.request_id = a.request_id",
     )
     return {(team, request_id): (name, digest) for team, request_id, name, digest in rows}
+
+
+def look_up(
+    database: sqlite_utils.Database, asked: Sequence[tuple[str, str, str]]
+) -> tuple[dict[str, Run], dict[tuple[str, str], tuple[str, str]]]:
+    """Answer ``read_snapshots`` and ``known_requests`` at once, for a batch.
+
+    ``asked`` are a run's name, and the team and request id of its submit or two empty texts.
+    """
+    rows = select_many(
+        database,
+        "with asked (stream, team, request_id) as (values ",
+        asked,
+        ") select a.stream, s.body, a.team, a.request_id, r.name, r.body_digest from asked a"
+        " left join snapshots s on s.stream = a.stream"
+        " left join requests r on r.team = a.team and r.request_id = a.request_id"
+        " where s.body is not null or r.name is not null",
+    )
+    snapshots: dict[str, Run] = {}
+    requests: dict[tuple[str, str], tuple[str, str]] = {}
+    for stream, body, team, request_id, name, digest in rows:
+        if body is not None:
+            snapshots[stream] = decode_run(body)
+        if name is not None:
+            requests[team, request_id] = (name, digest)
+    return snapshots, requests
 
 
 def read_snapshots(database: sqlite_utils.Database, names: Iterable[str]) -> dict[str, Run]:
