@@ -20,7 +20,7 @@ def intent_violations(ports: Ports, intent: Intent) -> tuple[Violation, ...]:
     """Return every rule that an intent breaks, each with its field; none when it is accepted."""
     return tuple(
         Violation(field=problem.field, message=problem.message, reason=problem.reason)
-        for problem in problems(intent, _known(ports))
+        for problem in problems(intent, _known(ports, intent.terms))
     )
 
 
@@ -45,5 +45,11 @@ def new_terms(ports: Ports, intent: Intent, message: intent_pb2.Terms) -> Terms:
     return terms
 
 
-def _known(ports: Ports) -> Known:
-    return Known(regions=frozenset(ports.world.regions()), now_wall_s=ports.clock.now().wall_s)
+def _known(ports: Ports, terms: Terms) -> Known:
+    """Return what the rules ask for: most terms name no place and no time."""
+    names_places = terms.regions or terms.residency
+    has_deadline = terms.deadline_wall_s is not None
+    return Known(
+        regions=frozenset(ports.world.regions()) if names_places else None,
+        now_wall_s=ports.clock.now().wall_s if has_deadline else None,
+    )
