@@ -7,13 +7,14 @@ Read ``Sight.saw`` first.
 
 from collections import deque
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from broker.history.regional import StoreDoubt
 from broker.loops.translate import facts_of, signal_of
 from broker.model.capacity import ClusterFacts, Signal
 from broker.model.moment import Moment
 from broker.model.reasons import Reason
+from broker.model.replacing import replace
 from broker.model.run import Epoch, Progress, Run
 from broker.store.feed import Changes
 from regions.cluster import (
@@ -141,7 +142,7 @@ class Sight:
         fresh = [s for s in observation.signals if s.serial > before.last_serial]
         found = (signal_of(cluster, seen, now_s) for seen in fresh)
         self._signals.extend(signal for signal in found if signal is not None)
-        facts = facts_of(observation, now_s)
+        facts = _facts(before, observation, now_s)
         silent_s = None if observation.is_store_readable else before.silent_since_s or now_s
         self._put(
             cluster,
@@ -269,6 +270,28 @@ def _looked_s(is_readable: bool, began_s: float | None, now: Moment) -> float | 
     if not is_readable:
         return None
     return now.elapsed_s if began_s is None else began_s
+
+
+def _facts(before: ClusterSight, observation: ClusterObservation, now_s: float) -> ClusterFacts:
+    """Translate an answer; most show the same queues as the last one, and those are known."""
+    last = before.observation
+    is_known = (
+        last is not None
+        and last.queues == observation.queues
+        and last.region == observation.region
+        and last.keeps_secrets == observation.keeps_secrets
+    )
+    if not is_known:
+        return facts_of(observation, now_s)
+    return replace(
+        before.facts,
+        is_reachable=True,
+        is_store_reachable=observation.is_store_readable,
+        seen_elapsed_s=now_s,
+        silent_since_elapsed_s=None,
+        blind=observation.blind,
+        doubt=None,
+    )
 
 
 def _said(doubt: StoreDoubt | None) -> tuple[Reason, str] | None:

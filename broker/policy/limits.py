@@ -136,11 +136,12 @@ def _warn_expected(run: Run, now: Moment) -> tuple[RunCommand, ...]:
     expected_s = run.terms.expected_duration_s
     if expected_s is None or run.open_epoch is None:
         return ()
-    trained_s = run_bill(run, now).time.running_ms / 1000.0 / run.intent.workload.hardware[0].gpus
-    if trained_s < expected_s:
-        return ()
     message = f"it has trained for the {duration(expected_s)} that were expected, and goes on"
-    return _once(run, Reason.EXPECTED_DURATION_PASSED, message, run.created.elapsed_s)
+    told = _once(run, Reason.EXPECTED_DURATION_PASSED, message, run.created.elapsed_s)
+    if not told:
+        return ()  # said already: the bill need not be added up
+    trained_s = run_bill(run, now).time.running_ms / 1000.0 / run.intent.workload.hardware[0].gpus
+    return told if trained_s >= expected_s else ()
 
 
 def _warn_budget(run: Run, now: Moment) -> tuple[RunCommand, ...]:

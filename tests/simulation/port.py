@@ -27,6 +27,7 @@ from regions.cluster import (
     Queue,
     QueueSeen,
     Revoke,
+    SignalSeen,
     Stage,
     Withdraw,
 )
@@ -35,7 +36,7 @@ from regions.launcher.reading import Unreachable
 from regions.launcher.store import StoreUnreachable
 from regions.local import seen, wire
 from regions.local.orders import gang_spec
-from regions.local.state import WithdrawOrder
+from regions.local.state import Signal, WithdrawOrder
 from regions.local.store_eye import Look, StoreEye
 from tests.fakes.region_store import ControlStore
 from tests.simulation.place import BrokerLine, Place
@@ -81,6 +82,7 @@ class SimPort:
         self._touched: dict[str, float] = {}
         self._jobs: dict[str, wire.JobView] = {}
         self._last: ClusterObservation | None = None
+        self._last_serial = 0
         self._queues: dict[str, tuple[wire.QueueView, QueueSeen]] = {}
 
     # ---- Seeing ---------------------------------------------------------------------------------
@@ -130,11 +132,17 @@ class SimPort:
             queues=self._queues_seen(told.queues),
             placements=placements,
             epochs=look.epochs,
-            signals=tuple(seen.signal_seen(signal, now_s) for signal in told.signals),
+            signals=self._signals_seen(told.signals, now_s),
             changed=self._changed(placements, look),
             keeps_secrets=False,
             claims=look.claims,
         )
+
+    def _signals_seen(self, signals: tuple[Signal, ...], now_s: float) -> tuple[SignalSeen, ...]:
+        """Translate the signals that came since the last look, and the last one before."""
+        fresh = [signal for signal in signals if signal.serial >= self._last_serial]
+        self._last_serial = max((signal.serial for signal in fresh), default=0)
+        return tuple(seen.signal_seen(signal, now_s) for signal in fresh)
 
     def _queues_seen(self, queues: tuple[wire.QueueView, ...]) -> tuple[QueueSeen, ...]:
         """Translate the queues that are others than at the last look."""
