@@ -6,30 +6,37 @@ each breach. None asks the broker what it believes. Read ``law_1_one_gang_counts
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from broker.history.events import (
+    CheckpointMarked,
     DrainAcknowledged,
     DrainRequested,
+    EpochAdopted,
+    EpochStarted,
+    Granted,
     Recorded,
+    Resumed,
     Sealed,
     StopOrdered,
     Warned,
 )
+from broker.model.actor import ActorKind
 from broker.model.reasons import Reason
 from broker.model.run import CloseRule, Run
 from broker.model.states import RunState
 from broker.store.streams import fold
 from regions.launcher import layout
 from tests.fakes.checkpoints import marker_of
-from tests.fakes.region_store import Objects
-from tests.simulation.record import GangTruth, Record, RunTruth
+from tests.fakes.region_store import Objects, Stored
+from tests.simulation.record import GangTruth, Record, RunTruth, Save
 
 if TYPE_CHECKING:
     from tests.simulation.processes import Process
 
 YIELDS_S = 100.0  # stores are asked for newer lives once in a minute when nothing goes on
+SEEN_WITHIN_S = 20.0  # a grant rests on a look that is 5 s old at most, and looks take their time
 WAITING = (RunState.QUEUED, RunState.STARTING)
 
 
@@ -37,6 +44,8 @@ def law_1_one_gang_counts(record: Record, gang: GangTruth) -> Iterator[str]:
     """No two gangs of one run run its program at once, unless a region was given up by name."""
     for other in record.training(gang.run_key):
         if other is gang or record.is_given_up(other) or record.is_given_up(gang):
+            continue
+        if record.is_unsure(other) or record.is_unsure(gang):
             continue
         yield (
             f"{gang.placement} of {gang.epoch} in {gang.place} begins while {other.placement} of"
@@ -47,7 +56,7 @@ def law_1_one_gang_counts(record: Record, gang: GangTruth) -> Iterator[str]:
 def law_1_a_closed_start_stays_closed(record: Record, gang: GangTruth) -> Iterator[str]:
     """Nobody begins under an epoch that a log closed with proof."""
     seal = record.runs[gang.run_key].seals.get(gang.epoch)
-    if seal is not None and seal.rule is not CloseRule.UNREACHABLE:
+    if seal is not None and seal.rule is not CloseRule.UNREACHABLE and not record.is_unsure(gang):
         yield f"{gang.placement} begins under {gang.epoch}, which was closed by {seal.rule}"
 
 
@@ -68,6 +77,13 @@ def law_1_the_older_broker_yields(incarnation: int, region: str, shown_s: float)
     """A broker that can see a newer one of its data in a store goes on no more."""
     if shown_s > YIELDS_S:
         yield f"life {incarnation} works on, and {region} shows a newer one for {shown_s:.0f} s"
+
+
+def law_1_what_is_owed_is_written(gang: GangTruth, objects: Objects) -> Iterator[str]:
+    """Nothing is owed to a gang that was given up only once it was told, or is gone."""
+    fence = layout.RunKeys(gang.run_key).fence(gang.grant.epoch)
+    if gang.ranks and objects.get(fence) is None:
+        yield f"{gang.epoch} was given up and trains on, and nobody told its gang"
 
 
 def law_2_nothing_accepted_is_lost(
@@ -133,11 +149,31 @@ def law_4_a_start_rests_on_what_was_sealed(
     save = (owner, epoch.name, step)
     if seal is not None and record.saved_s.get(save, 0.0) > seal.at_s:
         yield f"it resumes from step {step} of {epoch.name}, saved after the seal"
-    yield from _whole(record, save, path, objects)
+    damage = record.damages.get((gang.place, save))
+    granted_s = record.runs[gang.run_key].granted_s.get(gang.epoch, 0.0)
+    if damage is None:
+        yield from _whole(record, save, path, objects.get)
+    elif damage.is_visible and granted_s > damage.at_s + SEEN_WITHIN_S:
+        for sentence in _whole(record, save, path, objects.get):
+            yield f"{sentence}; it was granted {granted_s - damage.at_s:.0f} s after the damage"
+
+
+def save_of(path: str) -> Save:
+    """Return which save lies at a path."""
+    found = layout.checkpoint_of(path)
+    assert found is not None
+    return path.split("/")[1], found[0].name, found[1]
+
+
+def is_whole(record: Record, save: Save, get: Callable[[str], Stored | None]) -> bool:
+    """Return whether a copy is there as it was saved."""
+    uid, epoch, step = save
+    path = f"{layout.RunKeys(uid).root}{epoch}/checkpoints/step-{step}"
+    return not any(True for _ in _whole(record, save, path, get))
 
 
 def _whole(
-    record: Record, save: tuple[str, str, int], path: str, objects: Objects
+    record: Record, save: Save, path: str, get: Callable[[str], Stored | None]
 ) -> Iterator[str]:
     files = record.saves.get(save)
     if files is None:
@@ -145,9 +181,34 @@ def _whole(
         return
     wanted = {**files, ".complete": marker_of(files)}
     for name, data in wanted.items():
-        stored = objects.get(f"{path}/{name}")
+        stored = get(f"{path}/{name}")
         if stored is None or stored.data != data:
             yield f"it resumes from {path}, and {name} is not there as it was saved"
+
+
+def law_4_only_a_person_begins_anew(stream: list[Recorded], *, is_fork: bool) -> Iterator[str]:
+    """A start begins from nothing only while there was never anything, or when a person says so.
+
+    ``stream`` ends with the grant. Where steps were marked bad nobody here says what is left.
+    """
+    has_past, is_asked, resumed_from = is_fork, False, dict[str, bool]()
+    for one in stream[:-1]:
+        match one.event:
+            case Granted() | EpochAdopted():
+                resumed_from[one.event.epoch.folder] = one.event.resume_from is not None
+            case EpochStarted():
+                has_past, is_asked = resumed_from.get(one.event.epoch.folder, False), False
+            case Sealed():
+                has_past = has_past or bool(one.event.checkpoints)
+            case Resumed():
+                is_asked = one.event.from_start and one.actor.kind is ActorKind.USER
+            case CheckpointMarked() if one.event.is_bad:
+                return
+            case _:
+                pass
+    last = stream[-1].event
+    if isinstance(last, Granted) and last.resume_from is None and has_past and not is_asked:
+        yield f"{last.epoch.folder} begins from nothing, and nobody gave up what the run had"
 
 
 def law_4_a_seal_counts_what_is_complete(
@@ -289,7 +350,7 @@ def law_10_only_what_is_ours_and_over_goes(
     if placement not in truth.given_up:
         yield f"{placement} is withdrawn, and no log gave it up"
     for gang in gangs:
-        if gang.ranks and not record.is_sealed(gang):
+        if gang.ranks and not record.is_sealed(gang) and not record.is_unsure(gang):
             yield f"{placement} is withdrawn while its gang trains and counts"
 
 

@@ -66,6 +66,7 @@ class Place:
         self.silent_since_s: float | None = None
         self.store_lost_s = loop.time()
         self.is_down = False
+        self.is_store_other = False  # what answers as its store is another disk
         self._boots = 1
         self._takes_store = False
         self.objects = Objects(loop.time)

@@ -17,6 +17,8 @@ from broker.history.commands import (
     CloseEpoch,
     Command,
     ExplainWait,
+    FailRun,
+    ResumeRun,
     SetCaps,
     SubmitRun,
     WarnRun,
@@ -125,6 +127,16 @@ class ResumesAfterTheSeal(Around):
         return replace(grant, resume_path=path)
 
 
+class BeginsAnew(Around):
+    """A log that takes a run whose last copy is gone back to its beginning, unasked."""
+
+    async def handle(self, stream: str, command: Command, actor: Actor) -> tuple[Recorded, ...]:
+        if isinstance(command, FailRun) and command.reason is Reason.CHECKPOINT_LOST:
+            command = ResumeRun(step=None, from_start=True)
+        done: tuple[Recorded, ...] = await self.inner.handle(stream, command, actor)
+        return done
+
+
 class Excuses(Around):
     """A log that believes every failure to be the machine's."""
 
@@ -213,10 +225,11 @@ class RemovesStrangers(Around):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plant:
-    """A planted fault and the law that has to notice it."""
+    """A planted fault and the law that has to notice it, looked for from a seed on."""
 
     law: str
     pieces: Pieces
+    first_seed: int = 0
 
 
 def _log(wrapper: Callable[..., Any]) -> Pieces:
@@ -235,5 +248,6 @@ PLANTED = {
         law="law 8", pieces=Pieces(wrap_port=WithdrawsNothing, next_step=never_leaves)
     ),
     "a silence that is not said": Plant(law="law 9", pieces=_log(HidesSilence)),
+    "a start from nothing": Plant(law="law 4", pieces=_log(BeginsAnew), first_seed=5),
     "a removed stranger": Plant(law="law 10", pieces=Pieces(wrap_port=RemovesStrangers)),
 }

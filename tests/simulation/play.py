@@ -21,8 +21,10 @@ from pathlib import Path
 
 from broker.history.commands import UncordonRegion
 from regions.local.config import FlavorConfig, QueueConfig, QuotaConfig, WorldConfig
+from tests.simulation.disks import Disks
 from tests.simulation.extent import OFTEN, Extent, drawn
 from tests.simulation.life import Alarm, Life
+from tests.simulation.people import People
 from tests.simulation.pieces import PRODUCTION, Pieces
 from tests.simulation.place import Place
 from tests.simulation.stage import Stage
@@ -152,20 +154,28 @@ class Theater:
             self._put_up(region)
         async with asyncio.TaskGroup() as group:
             users, trouble = Users(stage, group, self._extent), Trouble(stage, self._extent)
+            disks = Disks(stage)
+            people = People(stage, users)
             keeper = group.create_task(self._keep_alive(group))
             watcher = group.create_task(self._watch())
             await users.prepare()
             until_s = loop.time() + self._extent.trouble_s
             working = group.create_task(users.work(until_s))
+            spoiling = group.create_task(disks.work(until_s))
+            watching = group.create_task(people.work())
             await trouble.work(until_s)
             stage.witness.note("trouble", "it is calm now")
+            await spoiling
             trouble.heal()
+            disks.heal()
+            people.take_what_is_there()
             await working
             for region in REGIONS:
                 await users.tell(f"regions/{region}", UncordonRegion())
             await self._come_to_rest()
             stage.is_over = True
             watcher.cancel()
+            watching.cancel()
             for life in (stage.life, stage.former):
                 if life is not None:
                     life.die()

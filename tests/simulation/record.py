@@ -58,6 +58,14 @@ class SealTruth:
 
 
 @dataclass(frozen=True, slots=True)
+class Damage:
+    """A copy is not what was saved, since when. ``is_visible``: without its bytes being read."""
+
+    at_s: float
+    is_visible: bool
+
+
+@dataclass(frozen=True, slots=True)
 class OwnFailure:
     """A rank's program failed by itself."""
 
@@ -83,6 +91,8 @@ class RunTruth:
     given_up: set[str] = field(default_factory=set)
     bad: dict[tuple[str, int], float] = field(default_factory=dict)
     stopped: set[str] = field(default_factory=set)
+    granted_s: dict[str, float] = field(default_factory=dict)
+    started: set[str] = field(default_factory=set)
     struck_s: dict[str, float] = field(default_factory=dict)
     own_failures: dict[str, OwnFailure] = field(default_factory=dict)
     is_fork: bool = False
@@ -123,6 +133,8 @@ class Record:
     saved_s: dict[Save, float] = field(default_factory=dict)
     finished: set[tuple[str, str]] = field(default_factory=set)
     failures: Counter[str] = field(default_factory=Counter)
+    damages: dict[tuple[str, Save], Damage] = field(default_factory=dict)
+    lost_owners: set[tuple[str, str]] = field(default_factory=set)
     acked: dict[str, Acked] = field(default_factory=dict)
     log: dict[str, list[Recorded]] = field(default_factory=lambda: defaultdict(list))
     caps: dict[str, int] = field(default_factory=dict)
@@ -136,6 +148,12 @@ class Record:
         """Whether a log closed its epoch without proof, by rule (d): it may train on."""
         seal = self.runs[gang.run_key].seals.get(gang.epoch)
         return seal is not None and seal.rule is CloseRule.UNREACHABLE
+
+    def is_unsure(self, gang: GangTruth) -> bool:
+        """Whether the only proof that its epoch began went with a disk, unseen by any log."""
+        number = gang.epoch.partition("-")[0]
+        truth = self.runs[gang.run_key]
+        return (gang.run_key, number) in self.lost_owners and gang.epoch not in truth.started
 
     def is_sealed(self, gang: GangTruth) -> bool:
         """Whether any log closed its epoch."""

@@ -99,6 +99,13 @@ class Stage:
             truth.bad = {key: at_s for key, at_s in truth.bad.items() if key in marked}
         self.restored_since_s = None
 
+    def in_doubt(self) -> list[str]:
+        """Return the regions whose store the broker does not take for its own now."""
+        life = self.life
+        if life is None or life.log is None or life.is_dead:
+            return []
+        return [region for region in sorted(self.places) if life.log.region(region).doubt]
+
     def look(self) -> None:
         """Hold the laws that speak of durations against the world as it is now."""
         now_s = self.loop.time()
@@ -136,7 +143,7 @@ class Stage:
         """See whether an old broker goes on though it can see that it has a successor."""
         former = self.former
         for place in self.places.values():
-            if place.weather.is_store_cut or place.is_store_down:
+            if place.weather.is_store_cut or place.is_store_down or place.is_store_other:
                 place.store_lost_s = now_s
             if former is None or former.is_dead:
                 continue
@@ -175,7 +182,10 @@ class Stage:
         """See whether a run that is over still holds something though all has been well."""
         weathers = [place.weather for place in self.places.values()]
         is_clear = self.post == Post() and not self.is_disk_full and not self.mortality
-        is_down = any(place.is_down for place in self.places.values())
+        is_down = any(
+            place.is_down or place.is_store_other or place.objects.refuses is not None
+            for place in self.places.values()
+        ) or bool(self.in_doubt())
         if not is_clear or is_down or any(weather != Weather() for weather in weathers):
             self.clear_since_s = now_s
         clear_s = now_s - max(self.clear_since_s, since_s)

@@ -12,7 +12,7 @@ from tests.simulation.planted import PLANTED
 from tests.simulation.play import play
 from tests.simulation.timeless import VirtualLoop
 
-SEEDS = range(12)  # a plant needs a play in which what it breaks is asked for
+SEEDS = 12  # a plant needs a play in which what it breaks is asked for
 
 
 @pytest.mark.parametrize("seed", [1, 5])
@@ -30,11 +30,11 @@ def test_every_law_has_an_alarm(number: int) -> None:
 @pytest.mark.parametrize("name", PLANTED, ids=lambda name: f"{PLANTED[name].law}: {name}")
 def test_a_planted_fault_is_noticed_by_its_law(name: str) -> None:
     plant = PLANTED[name]
-    for seed in SEEDS:
+    for seed in range(plant.first_seed, plant.first_seed + SEEDS):
         breaches = play(seed, plant.pieces, is_patient=False, often={LARGE: 1}).breaches
         if any(breach.law == plant.law for breach in breaches):
             return
-    raise AssertionError(f"{name} goes unnoticed in {len(SEEDS)} plays")
+    raise AssertionError(f"{name} goes unnoticed in {SEEDS} plays")
 
 
 def test_time_passes_only_when_everybody_waits() -> None:

@@ -20,9 +20,9 @@ from broker.model.run import Run
 from broker.model.states import RunState
 from regions.launcher import layout
 from regions.local.state import WithdrawOrder
-from tests.fakes.region_store import Objects
+from tests.fakes.region_store import Objects, Stored
 from tests.simulation import laws
-from tests.simulation.record import Acked, GangTruth, OwnFailure, Record, SealTruth
+from tests.simulation.record import Acked, Damage, GangTruth, OwnFailure, Record, SealTruth
 
 if TYPE_CHECKING:
     from tests.simulation.processes import Process
@@ -35,6 +35,7 @@ class Where(Protocol):
 
     region: str
     objects: Objects
+    is_store_other: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +62,7 @@ class Witness:
         self.objects: dict[str, Objects] = {}
         self.on_grant: Callable[[str], None] = lambda name: None
         self.counts: Counter[str] = Counter()
+        self.changes = 0  # of disks under stores
         self._excused: set[tuple[str, str]] = set()
 
     def note(self, about: str, text: str) -> None:
@@ -106,6 +108,8 @@ class Witness:
             f" {grant.epoch.name} from {grant.resume_from}",
         )
         uid = spec.run_key
+        if place.is_store_other:
+            record.lost_owners.add((uid, _number(gang.epoch)))
         self.breach("law 1", uid, laws.law_1_one_gang_counts(record, gang))
         self.breach("law 1", uid, laws.law_1_a_closed_start_stays_closed(record, gang))
         if is_new:
@@ -152,6 +156,36 @@ class Witness:
         self.record.finished.add((run_key, epoch.name))
         self.note(run_key, f"{epoch.name} did its last step")
 
+    # ---- What disks do ---------------------------------------------------------------------------
+
+    def damaged(self, region: str, path: str, *, was_whole: bool, is_visible: bool) -> None:
+        """A disk made something else of a copy."""
+        save = laws.save_of(path)
+        is_whole = laws.is_whole(self.record, save, self.objects[region].get)
+        damage = Damage(self._loop.time(), is_visible)
+        if is_whole:
+            self.record.damages.pop((region, save), None)
+        elif was_whole:
+            self.record.damages[region, save] = damage
+        else:
+            self.record.damages.setdefault((region, save), damage)
+
+    def changed_disk(
+        self, region: str, former: Mapping[str, Stored], held: Mapping[str, Stored]
+    ) -> None:
+        """Another disk answers as a region's store."""
+        self.changes += 1
+        damages, damage = self.record.damages, Damage(self._loop.time(), True)
+        for save in self.record.saves:
+            if laws.is_whole(self.record, save, held.get):
+                damages.pop((region, save), None)
+            elif laws.is_whole(self.record, save, former.get):
+                damages[region, save] = damage
+        for key, stored in former.items():
+            parts = key.split("/")
+            if parts[-1] == "owner" and held.get(key) != stored:
+                self.record.lost_owners.add((parts[1], parts[2]))
+
     # ---- What is removed ------------------------------------------------------------------------
 
     def withdraws(self, place: Where, order: WithdrawOrder) -> None:
@@ -175,6 +209,8 @@ class Witness:
         uid, epoch, step = parts[1], parts[2], layout.step_of(parts[4])
         if step is None or (uid, epoch, step) not in self.record.saves:
             return
+        if any(save[0] == uid for _, save in self.record.damages):
+            return  # which copies are left nobody can know in time
         self.note(uid, f"{region} lets go of step {step} of {epoch}")
         key = "/".join([*parts[:5], ".complete"])
         elsewhere = [r for r, o in self.objects.items() if r != region and o.get(key) is not None]
@@ -230,6 +266,9 @@ class Witness:
         match event:
             case happened.Granted():
                 self.on_grant(one.stream)
+                stream = record.log[one.stream]
+                found = laws.law_4_only_a_person_begins_anew(stream, is_fork=truth.is_fork)
+                self.breach("law 4", uid, found)
                 if event.resume_from is not None:
                     ref = event.resume_from
                     found = laws.law_4_a_bad_step_is_not_resumed(
@@ -265,6 +304,15 @@ class Witness:
                 truth.stopped.add(event.epoch.folder)
             case happened.Granted():
                 truth.granted[event.epoch.folder] = event.placement
+                truth.granted_s[event.epoch.folder] = self._loop.time()
+            case happened.DebtPaid():
+                for gang in self.record.gangs.values():
+                    if gang.run_key == uid and gang.epoch == event.epoch.folder:
+                        objects = self.objects[gang.place]
+                        found = laws.law_1_what_is_owed_is_written(gang, objects)
+                        self.breach("law 1", uid, found)
+            case happened.EpochStarted():
+                truth.started.add(event.epoch.folder)
             case happened.Sealed():
                 self._take_in_seal(uid, event)
             case _:
@@ -286,6 +334,8 @@ class Witness:
     def _take_in_end(self, uid: str, event: happened.Ended) -> None:
         truth = self.record.runs[uid]
         truth.ended_s, truth.ended = self._loop.time(), event.state.value
+        if event.reason is Reason.CHECKPOINT_LOST:
+            self.counts["runs that lost their last copy"] += 1
         if event.state is RunState.SUCCEEDED:
             stream = self.record.log[truth.name]
             starts = [
@@ -331,3 +381,8 @@ class Witness:
             limit = run.terms.limits.user_restarts
             found = laws.law_7_restarts_are_counted(self.record, run.uid, limit)
             self.breach("law 7", run.uid, found)
+
+
+def _number(epoch: str) -> str:
+    """Return what an owner is kept under: the epoch's number alone."""
+    return epoch.partition("-")[0]
