@@ -16,7 +16,8 @@
 
 The rule it keeps: **training is never stopped by something that cannot be reached.** A save
 goes to the local disk, and a background thread carries it to the store, files first and the
-marker last. One that the disk does not take is given up aloud, and the next tries again. Outside the broker the same script runs against a local directory.
+marker last. One that the disk does not take is given up aloud, and the next tries again.
+Outside the broker the same script runs against a local directory.
 
 Standard library only, Python 3.8 and later; it knows neither torch nor numpy. Read `Job` first.
 """
