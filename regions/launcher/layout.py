@@ -142,9 +142,9 @@ PHASES = (PREPARING, RUNNING, STOPPING)
 class End:
     """The last word of a process: it left the gate, was stopped, or its command exited.
 
-    ``exit_code`` and ``signal`` are the command's (None if it never ran). ``was_asked``: before its
-    command ended it had heard that its gang should leave, or that its machine goes. ``at_unix_s`` is
-    the wall clock of the machine, for people.
+    ``exit_code`` and ``signal`` are the command's (None if it never ran). ``was_asked``: before
+    its command ended it had heard that its gang should leave, or that its machine goes.
+    ``at_unix_s`` is the wall clock of the machine, for people.
     """
 
     rank: int
