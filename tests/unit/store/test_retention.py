@@ -14,12 +14,13 @@ from broker.history.refusals import Refused
 from broker.history.regional import TeamState
 from broker.model.states import RunState
 from broker.store import retention
+from broker.store.batch import Order
 from broker.store.ledger import Ledger
 from broker.store.listing import RunQuery
 from broker.store.rebuild import prove
 from tests.builders import BROKER
 from tests.fakes.readings import HandReadings
-from tests.unit.store.ledgers import opened, submit_of
+from tests.unit.store.ledgers import committing, opened, submit_of
 from tests.unit.store.stories import TEAMS, Teller
 
 DAY_S = 86_400.0
@@ -124,6 +125,20 @@ async def test_a_step_is_bounded_and_the_next_one_goes_on(
         assert await ledger.retire(names, BROKER) == names[4:]
         assert await ledger.retire(names, BROKER) == ()
     assert prove(path) == ()
+
+
+def test_what_leaves_the_log_is_given_back_to_the_file_system(tmp_path: Path) -> None:
+    with committing(tmp_path / "broker.db") as (committer, _, database):
+
+        def free_pages() -> int:
+            return int(database.conn.execute("pragma freelist_count").fetchone()[0])
+
+        submits = (submit_of(f"run-{serial}") for serial in range(300))
+        committer.commit([Order(stream=one.name, command=one, actor=BROKER) for one in submits])
+        committer.do(lambda database: database.execute("delete from events"))
+        assert free_pages() > 10
+        retention.give_back(database)
+        assert free_pages() == 0
 
 
 async def test_years_of_use_take_no_more_room_than_what_is_kept(tmp_path: Path) -> None:
