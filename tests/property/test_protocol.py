@@ -174,8 +174,14 @@ def test_depth_and_size_make_no_reader_raise(raw: bytes) -> None:
 @given(text=st.text(st.characters(exclude_categories=())))
 def test_what_cannot_be_told_is_neither_written_nor_believed(text: str) -> None:
     end = layout.End(
-        rank=0, nonce="a" * 8, kind=layout.EXITED, cause=text, exit_code=0, signal=None,
-        was_asked=False, at_unix_s=0,
+        rank=0,
+        nonce="a" * 8,
+        kind=layout.EXITED,
+        cause=text,
+        exit_code=0,
+        signal=None,
+        was_asked=False,
+        at_unix_s=0,
     )
     said = codec.read_end(codec.write_end(end))
     assert isinstance(said, layout.End)
