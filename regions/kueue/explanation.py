@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from regions.kueue import check_hearing, end_hearing, queue_hearing, start_hearing
 from regions.kueue.hearing import Heard
+from regions.kueue.objects import kinds
 from regions.kueue.objects.cluster_queue import ClusterQueue
 from regions.kueue.objects.event import Event
 from regions.kueue.objects.job_set import JobSet
@@ -38,9 +39,10 @@ FLEX_SILENT_S = 1800.0
 class Evidence:
     """What a cluster tells of one gang. Times are Unix seconds by the cluster's clock.
 
-    None: it is not there; for ``nodes``, by name: they cannot be seen. ``events`` are those about
-    its objects. ``flex_checks`` names the checks that ask for flex capacity, ``flavor`` and
-    ``capacity_type`` are what the gang was offered.
+    None: it is not there, unless its kind is among ``unseen``, by its name in the API; for
+    ``nodes``, by name: they cannot be seen. ``events`` are those about its objects.
+    ``flex_checks`` names the checks that ask for flex capacity, ``flavor`` and ``capacity_type``
+    are what the gang was offered.
     """
 
     now_s: float
@@ -55,6 +57,7 @@ class Evidence:
     nodes: Mapping[str, Node] | None = None
     requests: tuple[ProvisioningRequest, ...] = ()
     flex_checks: frozenset[str] = frozenset()
+    unseen: frozenset[str] = frozenset()
 
 
 def explain(evidence: Evidence) -> Verdict:
@@ -100,13 +103,19 @@ def _wedge(evidence: Evidence) -> Heard | None:
     if workload is None or not (workload.has_quota and workload.holds("Evicted")):
         return None
     times = [each.since_s for each in workload.conditions if each.since_s is not None]
-    alive = any(not pod.is_over for pod in evidence.pods)
+    alive = any(not pod.is_over for pod in evidence.pods) or _may_run(evidence)
     is_to_come = workload.requeue_at_s is not None and workload.requeue_at_s > evidence.now_s
     if alive or is_to_come or not times or evidence.now_s - max(times) <= WEDGED_S:
         return None
     said = find(workload.conditions, "Evicted")
     raw = said.message if said is not None else ""
     return Heard(word=Word.WEDGED, raw=raw, look_at=f"workload/{workload.meta.name}")
+
+
+def _may_run(evidence: Evidence) -> bool:
+    """Whether something of it may run that is not among its pods."""
+    active = any(job.active for job in evidence.job_set.jobs)
+    return active or kinds.PODS.plural in evidence.unseen
 
 
 def _eviction(evidence: Evidence) -> Heard | None:
@@ -157,6 +166,10 @@ def _queue(evidence: Evidence) -> Heard | None:
     workload, queue = evidence.workload, evidence.local_queue
     if workload is not None and workload.has_quota:
         return None
+    if workload is None and kinds.WORKLOADS.plural in evidence.unseen:
+        return None if not evidence.job_set.is_suspended else _not_seen(kinds.WORKLOADS.plural)
+    if queue is None and kinds.LOCAL_QUEUES.plural in evidence.unseen:
+        return _of_workload(evidence)
     if queue is None:
         name = workload.queue if workload is not None else ""
         return Heard(word=Word.QUEUE_MISSING, detail=name, look_at=f"localqueue/{name}")
@@ -169,20 +182,27 @@ def _queue(evidence: Evidence) -> Heard | None:
     )
     if inactive is not None:
         return inactive
-    if workload is None:
-        return _unseen(evidence)
-    return queue_hearing.of_waiting(
-        workload, evidence.cluster_queue, flavor=evidence.flavor, now_s=evidence.now_s
-    )
+    return _of_workload(evidence)
 
 
-def _unseen(evidence: Evidence) -> Heard:
+def _of_workload(evidence: Evidence) -> Heard:
+    if evidence.workload is not None:
+        return queue_hearing.of_waiting(
+            evidence.workload,
+            evidence.cluster_queue,
+            flavor=evidence.flavor,
+            now_s=evidence.now_s,
+        )
     meta = evidence.job_set.meta
     age_s = 0.0 if meta.created_s is None else evidence.now_s - meta.created_s
     if age_s <= UNSEEN_S:
         return Heard(word=Word.NOT_LOOKED_AT_YET, look_at=f"jobset/{meta.name}")
     silence = f"Kueue has made no workload of it for {age_s:.0f} s"
     return Heard(word=Word.WEDGED, raw=silence, look_at=f"jobset/{meta.name}")
+
+
+def _not_seen(plural: str) -> Heard:
+    return Heard(word=Word.NOT_SEEN, raw=f"{plural} cannot be seen")
 
 
 def _checks(evidence: Evidence) -> Heard | None:
@@ -199,6 +219,8 @@ def _checks(evidence: Evidence) -> Heard | None:
 
 
 def _start(evidence: Evidence) -> Heard:
+    if not evidence.pods and kinds.PODS.plural in evidence.unseen:
+        return _not_seen(kinds.PODS.plural)
     return start_hearing.of_start(
         evidence.pods, evidence.events, wanted=evidence.job_set.members, now_s=evidence.now_s
     )

@@ -152,6 +152,13 @@ END_ROWS: dict[Word, Row] = {
     Word.BEING_REMOVED: _row(
         Cause.WITHDRAWN, Fault.NONE, Deed.NOTHING, "It is being removed from the cluster"
     ),
+    Word.NOT_SEEN: _row(
+        Cause.UNKNOWN,
+        Fault.NONE,
+        Deed.WAITS,
+        "What becomes of it cannot be seen just now",
+        "Have a look at what the region says that it cannot see, and at the broker's rights there.",
+    ),
     Word.UNKNOWN: _row(
         Cause.UNKNOWN,
         Fault.ORCHESTRATION,

@@ -56,6 +56,21 @@ def test_capacity_that_a_flavor_leaves_open_is_filled_in_on_gke(capacity_type: s
     assert [one["key"] for one in tolerations(queue, site)] == ["nvidia.com/gpu", *taints]
 
 
+@pytest.mark.parametrize(
+    ("capacity_type", "label"),
+    [
+        ("FLEX", "cloud.google.com/gke-queued"),
+        ("RESERVED", "cloud.google.com/reservation-name"),
+        ("SPOT", "cloud.google.com/gke-preemptible"),
+    ],
+)
+def test_a_flavor_that_tells_its_capacity_is_asked_for_nothing_more(
+    capacity_type: str, label: str
+) -> None:
+    site = make_site(node_labels={label: "true"}, accelerator_label="")
+    assert node_selector(make_queue(capacity_type=capacity_type), site) == {label: "true"}
+
+
 def test_what_only_gke_writes_on_nodes_is_not_asked_for_elsewhere() -> None:
     site = make_site(node_labels={}, is_gke=False, accelerator_label="")
     assert node_selector(make_queue(), site) == {}

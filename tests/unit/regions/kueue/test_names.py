@@ -33,7 +33,7 @@ def test_two_placements_never_share_a_name(one: str, other: str) -> None:
 
 def test_a_digested_name_cannot_be_taken_by_a_plain_one() -> None:
     digested = names.jobset_name("A_strange~Name")
-    assert names.jobset_name(digested.removeprefix("cx-")) != digested
+    assert names.jobset_name(digested[3:]) != digested
 
 
 def test_the_brokers_own_ids_are_read_off_the_name() -> None:

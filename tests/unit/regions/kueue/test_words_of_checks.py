@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from regions.kueue.explanation import explain
+from regions.kueue.objects.job_set import JobCounts
 from regions.kueue.objects.meta import Condition
 from regions.kueue.vocabulary import Word
 from tests.unit.regions.kueue.tellings import (
@@ -171,6 +172,14 @@ def test_a_gang_that_is_still_being_put_out_is_not_wedged() -> None:
     assert running is Word.EVICTED_BY_CHECK
     later = held_and_put_out(600.0, requeue_at_s=NOW_S + 60.0)
     assert word_of(workload=later) is Word.EVICTED_BY_CHECK
+
+
+def test_a_gang_whose_processes_cannot_be_seen_is_not_called_wedged() -> None:
+    unseen = frozenset({"pods"})
+    assert word_of(workload=held_and_put_out(600.0), unseen=unseen) is Word.EVICTED_BY_CHECK
+    counts = JobCounts(name="g", ready=0, succeeded=0, failed=0, active=1, suspended=0)
+    active = make_job_set(jobs=(counts,))
+    assert word_of(workload=held_and_put_out(600.0), job_set=active) is Word.EVICTED_BY_CHECK
 
 
 def test_a_gang_that_is_being_removed_waits_for_nothing() -> None:

@@ -187,6 +187,20 @@ def test_a_gang_that_kueue_does_not_see_is_wedged_after_a_while() -> None:
     assert word_of(workload=None, job_set=old) is Word.WEDGED
 
 
+def test_what_cannot_be_seen_is_not_missing() -> None:
+    """A partial answer is never read as an absence."""
+    old = make_job_set(meta=make_meta("cb-it", created_s=NOW_S - 300.0))
+    blind = frozenset({"localqueues", "workloads", "pods"})
+    assert word_of(workload=None, job_set=old, unseen=blind) is Word.NOT_SEEN
+    started = make_job_set(is_suspended=False)
+    assert word_of(workload=None, job_set=started, unseen=blind) is Word.NOT_SEEN
+    short = waiting("Pending", PREFIX + GPU_SHORT)
+    assert word_of(workload=short, local_queue=None, unseen=blind) is Word.WAITING_FOR_QUOTA
+    assert word_of(workload=None, local_queue=None, unseen=frozenset({"localqueues"})) is (
+        Word.NOT_LOOKED_AT_YET
+    )
+
+
 def test_what_nobody_knows_is_shown_as_it_is_and_counted() -> None:
     verdict = explain(make_evidence(workload=waiting("SolarFlare", "the sun\x1b is in the way")))
     assert verdict.cause is Cause.UNKNOWN
