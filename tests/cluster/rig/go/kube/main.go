@@ -29,10 +29,15 @@ func command(name string) *cobra.Command {
 }
 
 func main() {
-	if len(os.Args) < 2 || command(os.Args[1]) == nil {
+	// Made once: making an API server's command takes the process's signals, and panics at a second.
+	var called *cobra.Command
+	if len(os.Args) > 1 {
+		called = command(os.Args[1])
+	}
+	if called == nil {
 		fmt.Fprintln(os.Stderr, "usage: kube kube-apiserver|kube-controller-manager|kube-scheduler ...")
 		os.Exit(2)
 	}
 	os.Args = os.Args[1:]
-	os.Exit(cli.Run(command(os.Args[0])))
+	os.Exit(cli.Run(called))
 }
