@@ -283,7 +283,7 @@ def test_a_restored_broker_joins_its_log_in_two_answers_and_starts_above_every_t
         StoreSeen(region=region, owners=data.draw(owner_maps), grants=()) for region in "AB"
     )
     top = restore.top_number(last_number, stores, margin)
-    answer = restore.adopt(last_number, top, (), stores, frozenset())
+    answer = restore.adopt(last_number, top, (), stores, frozenset(), settled=frozenset())
     assert isinstance(answer, Revocations)
     assert all(last_number < number <= top for _, number in answer.targets)
     owners: dict[str, dict[int, Reading[Owner]]] = {s.region: dict(s.owners) for s in stores}
@@ -291,7 +291,7 @@ def test_a_restored_broker_joins_its_log_in_two_answers_and_starts_above_every_t
         assert number not in owners[region]
         owners[region][number] = layout.Revoked(by="restore")
     after = tuple(replace(store, owners=owners[store.region]) for store in stores)
-    joined = restore.adopt(last_number, top, (), after, frozenset())
+    joined = restore.adopt(last_number, top, (), after, frozenset(), settled=frozenset())
     assert isinstance(joined, Adopted)
     assert joined.next_number == top + 1
     found = {
@@ -301,6 +301,17 @@ def test_a_restored_broker_joins_its_log_in_two_answers_and_starts_above_every_t
         if isinstance(owner, layout.Started) and number > last_number
     }
     assert {(one.region, one.epoch.number) for one in joined.open} == found
+    # Whatever a disk has made of the owners that the log knows, it comes to the same.
+    known = frozenset(range(1, last_number + 1))
+    damaged = tuple(
+        replace(
+            store,
+            owners={n: Unreadable("?") if n in known else o for n, o in store.owners.items()},
+        )
+        for store in after
+    )
+    again = restore.adopt(last_number, top, (), damaged, frozenset(), settled=known)
+    assert again == joined
 
 
 @settings(max_examples=20)  # each one is some forty files
