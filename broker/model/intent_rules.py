@@ -1,11 +1,13 @@
 """Which intents are accepted: ``problems(intent)`` names each field that is not, and why.
 
 The rule: every field has a limit, so that nothing a user sends can be too long to store, too large
-to compute with, or impossible to run. Paths are those of the proto, such as
-``intent.workload.hardware[0].nodes``. What takes the network is not judged here.
+to compute with, or impossible to run; of a list that is too long no more is looked at than one may
+hold. Paths are those of the proto, such as ``intent.workload.hardware[0].nodes``. What takes the
+network is not judged here.
 """
 
 from dataclasses import dataclass
+from itertools import islice
 
 from broker.model.checks import (
     Problem,
@@ -42,6 +44,7 @@ INPUTS_MAX = 64
 SECRETS_MAX = 32
 REGIONS_MAX = 64
 REGIONS_TOLD = 10  # in a sentence
+PLACEHOLDERS_TOLD = 8  # of one text: what lacks its values lacks the most of them
 LABELS_MAX = 64
 DURATION_MAX_S = 366 * 86_400.0
 RESTARTS_MAX = 10_000
@@ -84,7 +87,7 @@ def _intent(intent: Intent) -> list[Problem]:
     found += check_text("intent.owner", intent.owner, 0, 100)
     found += check_count("intent.labels", len(intent.labels), 0, LABELS_MAX)
     found += check_distinct("intent.labels", [key for key, _ in intent.labels])
-    for key, value in intent.labels:
+    for key, value in intent.labels[:LABELS_MAX]:
         found += check_name("intent.labels", key, "LABEL")
         found += check_text(f'intent.labels["{key[:63]}"]', value, 0, 256)
     return found
@@ -95,7 +98,7 @@ def _workload(workload: Workload) -> list[Problem]:
     at = "intent.workload"
     found += _command(workload)
     found += check_count(f"{at}.hardware", len(workload.hardware), 1, HARDWARE_MAX)
-    for index, option in enumerate(workload.hardware):
+    for index, option in enumerate(workload.hardware[:HARDWARE_MAX]):
         found += _hardware(f"{at}.hardware[{index}]", option)
     found += check_distinct(f"{at}.hardware", list(workload.hardware))
     found += check_text(f"{at}.image", workload.image, 0, 1024)
@@ -111,10 +114,10 @@ def _workload(workload: Workload) -> list[Problem]:
     )
     found += _env(workload)
     found += check_count(f"{at}.secrets", len(workload.secrets), 0, SECRETS_MAX)
-    for index, secret in enumerate(workload.secrets):
+    for index, secret in enumerate(workload.secrets[:SECRETS_MAX]):
         found += _secret(f"{at}.secrets[{index}]", secret)
     found += check_count(f"{at}.inputs", len(workload.inputs), 0, INPUTS_MAX)
-    for index, source in enumerate(workload.inputs):
+    for index, source in enumerate(workload.inputs[:INPUTS_MAX]):
         found += _input(f"{at}.inputs[{index}]", source)
     found += _saving(workload)
     return found
@@ -126,7 +129,7 @@ def _command(workload: Workload) -> list[Problem]:
     found += check_count(at, len(workload.command), 1, ARGUMENTS_MAX)
     if workload.command and not workload.command[0]:
         found.append(Problem(field=f"{at}[0]", message="the program has no name"))
-    for index, argument in enumerate(workload.command):
+    for index, argument in enumerate(workload.command[:ARGUMENTS_MAX]):
         found += check_text(f"{at}[{index}]", argument, 0, ARGUMENT_BYTES_MAX, is_one_line=False)
         found += _placeholders(f"{at}[{index}]", argument)
     return found
@@ -141,7 +144,7 @@ def _env(workload: Workload) -> list[Problem]:
     found += check_count(at, size, 0, ENV_BYTES_MAX, "bytes")
     shown = [secret.env for secret in workload.secrets if secret.env]
     found += check_distinct(at, [*(name for name, _ in workload.env), *shown])
-    for name, text in workload.env:
+    for name, text in workload.env[:ENV_MAX]:
         found += _env_name(at, name)
         found += check_text(f'{at}["{name[:63]}"]', text, 0, ENV_BYTES_MAX, is_one_line=False)
         found += _placeholders(f'{at}["{name[:63]}"]', text)
@@ -158,9 +161,12 @@ def _env_name(at: str, name: str) -> list[Problem]:
 
 def _placeholders(at: str, text: str) -> list[Problem]:
     found: list[Problem] = []
-    for name in unfilled(text):
-        if name in LAUNCHER_NAMES or name.startswith(LAUNCHER_PREFIX):
-            continue
+    strange = (
+        name
+        for name in unfilled(text)
+        if name not in LAUNCHER_NAMES and not name.startswith(LAUNCHER_PREFIX)
+    )
+    for name in islice(strange, PLACEHOLDERS_TOLD):
         message = f"${{{name[:63]}}} is not filled in, and nothing fills it in at run time"
         found.append(Problem(field=at, message=message))
     return found
@@ -266,7 +272,7 @@ def _residency(terms: Terms, known: Known) -> list[Problem]:
     at = "intent.terms.residency"
     found += check_count(at, len(terms.residency), 0, REGIONS_MAX)
     found += check_distinct(at, list(terms.residency))
-    for index, word in enumerate(terms.residency):
+    for index, word in enumerate(terms.residency[:REGIONS_MAX]):
         if not is_id(word):
             message = "whole words of a region's name, as europe of europe-west1; none ends in '-'"
             found.append(Problem(field=f"{at}[{index}]", message=message))
@@ -275,7 +281,7 @@ def _residency(terms: Terms, known: Known) -> list[Problem]:
         there = ", ".join(sorted(there_are)[:REGIONS_TOLD])
         message = f"no region lies within {', '.join(terms.residency)[:63]}; there are: {there}"
         found.append(Problem(field=at, message=message, reason=Reason.RESIDENCY))
-    for index, region in enumerate(terms.regions):
+    for index, region in enumerate(terms.regions[:REGIONS_MAX]):
         if not terms.keeps_residency(region):
             message = f"{region[:63]} lies outside the residency"
             found.append(
@@ -290,7 +296,7 @@ def _regions(at: str, regions: tuple[str, ...], known: frozenset[str] | None) ->
     found: list[Problem] = []
     found += check_count(at, len(regions), 0, REGIONS_MAX)
     found += check_distinct(at, list(regions))
-    for index, region in enumerate(regions):
+    for index, region in enumerate(regions[:REGIONS_MAX]):
         if not is_id(region):
             message = "a region is lower-case letters, digits and '-'"
             found.append(Problem(field=f"{at}[{index}]", message=message))

@@ -299,3 +299,26 @@ def test_no_intent_makes_the_judge_raise(intent: Intent) -> None:
 def test_what_is_accepted_is_said_as_people_say_it(intent: Intent, said: str) -> None:
     (problem,) = problems(intent, Known(regions=frozenset({"beta", "alpha"})))
     assert problem.message == said
+
+
+def test_the_longest_message_makes_no_long_list_of_problems() -> None:
+    # As long as a request may be, and wrong wherever it can be: whoever judges it waits.
+    empty = ("",) * 1_000
+    pairs = tuple((f"={n}", "${}" * 1_000) for n in range(1_000))
+    hostile = make_intent(
+        workload=make_workload(
+            command=("${}" * 1_000,) * 1_000,
+            hardware=(replace(GANG, nodes=0, accelerator="", relative_speed=math.nan),) * 1_000,
+            env=pairs,
+            secrets=(SecretRef(name="", env="=", mount_path="../"),) * 1_000,
+            inputs=(Input(uri="", size_bytes=-1, regions=empty, remote_reads=False),) * 1_000,
+        ),
+        terms=make_terms(regions=empty, residency=empty),
+        labels=pairs,
+    )
+    found = problems(hostile)
+    assert len(found) < 12_000
+    told = {problem.field.partition("[")[0] for problem in found}
+    lists = ("command", "hardware", "env", "secrets", "inputs")
+    assert told >= {f"intent.workload.{name}" for name in lists}
+    assert told >= {"intent.terms.regions", "intent.terms.residency", "intent.labels"}
