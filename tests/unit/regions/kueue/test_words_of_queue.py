@@ -209,6 +209,14 @@ def test_what_nobody_knows_is_shown_as_it_is_and_counted() -> None:
     assert verdict.look_at == "workload/jobset-it"
 
 
+def test_a_detail_moves_no_cursor_and_has_its_bound() -> None:
+    hostile = GPU_SHORT.replace("nvidia.com/gpu", "\x1b[2J" + "x" * 240)
+    verdict = explain(make_evidence(workload=waiting("Pending", PREFIX + hostile)))
+    assert verdict.word == Word.WAITING_FOR_QUOTA
+    assert verdict.sentence.isprintable()
+    assert len(verdict.sentence) < 250
+
+
 def test_a_verdict_reads_as_a_sentence() -> None:
     verdict = explain(make_evidence(workload=waiting("Pending", PREFIX + GPU_SHORT)))
     assert verdict.sentence == (
