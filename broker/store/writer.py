@@ -227,7 +227,7 @@ class ThreadedWriter:
             _fail_all(jobs, error)
             return
         if not decided.committed.recorded:
-            self._answer(jobs, decided.committed)
+            _answer(jobs, decided.committed)
             return
         self._hand_over(
             partial(self._committer.write, decided), partial(self._finish, jobs, decided)
@@ -239,13 +239,12 @@ class ThreadedWriter:
         if error is not None:
             _fail_all(jobs, error)
             return
-        self._committer.publish(decided)
-        self._answer(jobs, decided.committed)
-
-    def _answer(self, jobs: list[_Job], committed: Committed) -> None:
-        self._publish(committed)
-        for job, result in zip(jobs, committed.results, strict=True):
-            _settle(job.answer, result)
+        try:
+            self._committer.publish(decided)
+            self._publish(decided.committed)
+        finally:
+            # It is on the disk: whatever else goes wrong, that is its sender's answer.
+            _answer(jobs, decided.committed)
 
     def _do_work(self, item: _Work) -> None:
         if not self._is_readable:
@@ -307,6 +306,11 @@ def _deliver(answer: asyncio.Future[Any], outcome: object, error: Exception | No
         _fail(answer, error)
     else:
         _settle(answer, outcome)
+
+
+def _answer(jobs: list[_Job], committed: Committed) -> None:
+    for job, result in zip(jobs, committed.results, strict=True):
+        _settle(job.answer, result)
 
 
 def _settle(answer: asyncio.Future[Any], outcome: object) -> None:

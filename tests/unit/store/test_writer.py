@@ -178,3 +178,23 @@ async def test_a_state_that_must_not_be_is_not_written(
         assert isinstance(committed.results[1], BrokenInvariantError)
         assert sorted(picture.live) == ["teams/vision/runs/fine", "teams/vision/runs/good"]
     assert prove(path) == ()
+
+
+async def test_who_is_on_the_disk_is_answered_though_telling_it_fails(tmp_path: Path) -> None:
+    # The alarm is made to ring: nothing is known that fails between the disk and the answers.
+    def broken(_: Committed) -> None:
+        raise ZeroDivisionError("a bug in telling")
+
+    path = tmp_path / "broker.db"
+    with committing(path) as (committer, _, _):
+        loop = asyncio.get_running_loop()
+        told: list[str] = []
+        loop.set_exception_handler(lambda _, context: told.append(str(context["exception"])))
+        writer = ThreadedWriter(committer, broken, loop, first=_nothing, idle_s=60.0)
+        refused = Order(stream="teams/vision/runs/nobody", command=AcceptRun(), actor=BROKER)
+        async with asyncio.timeout(60.0):
+            answers = [await writer.submit(one) for one in (order_of("digits"), refused)]
+            assert [type(answer) for answer in answers] == [tuple, Refused]
+            await writer.close()
+        assert told == ["a bug in telling"], "once, of what there is to tell"
+    assert prove(path) == ()
