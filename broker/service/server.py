@@ -12,6 +12,7 @@ import grpc.aio
 from grpc_health.v1 import health
 from grpc_reflection.v1alpha import reflection
 
+from broker.service.accepting import OneDoor
 from broker.service.address import check_address
 from broker.service.broker_service import BrokerService
 from broker.service.edge import Streams
@@ -127,7 +128,7 @@ def _check_free(path: Path) -> None:
 async def build_server(ports: Ports) -> Server:
     """Return a server with every service, bound to nothing yet."""
     streams = Streams()
-    server = grpc.aio.server(options=OPTIONS, maximum_concurrent_rpcs=CALLS_AT_ONCE)
+    server = OneDoor(grpc.aio.server(options=OPTIONS, maximum_concurrent_rpcs=CALLS_AT_ONCE))
     run_service_pb2_grpc.add_RunServiceServicer_to_server(RunService(ports, streams), server)
     region_service_pb2_grpc.add_RegionServiceServicer_to_server(RegionService(ports), server)
     team_service_pb2_grpc.add_TeamServiceServicer_to_server(TeamService(ports), server)

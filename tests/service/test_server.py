@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import socket
 from pathlib import Path
 from typing import Any
@@ -57,6 +58,15 @@ async def test_a_socket_that_was_left_behind_is_taken_over_and_is_the_owners_own
     async with serving(tmp_path) as rig:
         assert (tmp_path / "s").stat().st_mode & 0o777 == 0o600
         await rig.submit()
+
+
+async def test_accepting_a_call_costs_the_same_however_many_methods_there_are(
+    tmp_path: Path,
+) -> None:
+    async with serving(tmp_path) as rig:
+        await rig.submit()
+        doors = [one for one in map(str, asyncio.all_tasks()) if "AioServer._request" in one]
+        assert len(doors) <= 1, doors
 
 
 class Untroubled:
