@@ -149,8 +149,9 @@ def leave(place: Place) -> None:
     region, api = place.region, place.region.api
     region.mend()
     api.delete("v1", "Namespace", place.namespace)
-    region.remove_nodes()
+    region.forget_pods_of_dead_nodes(place.namespace)
     wait_until(lambda: not api.find("v1", "Namespace", place.namespace), 90, "the namespace's end")
+    region.remove_nodes()
     api.delete(fleet.KUEUE, "ClusterQueue", place.namespace)
     wait_until(
         lambda: not api.find(fleet.KUEUE, "ClusterQueue", place.namespace), 60, "the queue's end"

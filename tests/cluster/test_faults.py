@@ -16,7 +16,7 @@ from tests.cluster.gangs import (
     told,
     wait_succeeded,
 )
-from tests.cluster.rig.api import Api, ApiError, UnreachableError
+from tests.cluster.rig.api import ApiError, UnreachableError
 from tests.cluster.rig.certificates import ADMIN
 from tests.cluster.rig.door import Fault
 from tests.cluster.rig.rig import Rig
@@ -43,7 +43,7 @@ def test_a_partition_hangs_and_heals(place: Place) -> None:
     place.wait_running("run", 2)
     pids = [line["pid"] for line in told(place, "run")]
     place.region.partition()
-    asked = place.region.client("admin")
+    asked = place.region.client(ADMIN)
     with pytest.raises(UnreachableError):
         asked.get("/readyz")
     place.region.heal()
@@ -53,8 +53,7 @@ def test_a_partition_hangs_and_heals(place: Place) -> None:
 
 def test_a_door_fails_its_users_and_nobody_else(place: Place) -> None:
     region = place.region
-    made = region.certificates
-    outside = Api(region.door.port, made.ca, made.tokens[ADMIN], deadline_s=3)
+    outside = region.client(ADMIN, deadline_s=5, is_through_door=True)
     version = outside.get("/version")["gitVersion"]
     assert version == region.api.get("/version")["gitVersion"]
     for fault in (Fault.SILENT, Fault.DEAF, Fault.CLOSED):

@@ -149,9 +149,7 @@ def test_volumes_are_folders(place: Place) -> None:
     stand(place, 1)
     api = place.region.api
     meta = {"name": "script", "namespace": place.namespace}
-    source = "import shutil; shutil.copy('/in/word', '/out/word'); print(open('/scratch/x').read())"
-    script = "import sys; exec(sys.argv[1].replace('/in', sys.argv[2]).replace('/out', sys.argv[3])"
-    script += ".replace('/scratch', sys.argv[4]))"
+    script = "import shutil, sys; shutil.copy(*sys.argv[1:3]); print(open(sys.argv[3]).read())"
     data = {"run.py": script, "word": "hello"}
     api.create({"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta, "data": data})
     mounts = [
@@ -167,7 +165,7 @@ def test_volumes_are_folders(place: Place) -> None:
     }
     place.submit(
         "run",
-        ["python", "/launcher/run.py", source, "/launcher", "/store", "/scratch"],
+        ["python", "/launcher/run.py", "/launcher/word", "/store/word", "/scratch/x"],
         ranks=1,
         container={"volumeMounts": mounts},
         pod={

@@ -43,7 +43,13 @@ class Api:
         self._tls = ssl.create_default_context(cafile=str(ca))
         self._deadline_s = deadline_s
         self._mine = threading.local()
+        self._connections: list[http.client.HTTPSConnection] = []
         self._plurals: dict[tuple[str, str], tuple[str, bool]] = {}
+
+    def close(self) -> None:
+        """Close the connections of all threads."""
+        while self._connections:
+            self._connections.pop().close()
 
     def get(self, path: str, **query: str) -> Object:
         """Return the object or list at a path."""
@@ -173,12 +179,13 @@ class Api:
 
     def _connection(self) -> http.client.HTTPSConnection:
         held = getattr(self._mine, "connection", None)
-        if isinstance(held, http.client.HTTPSConnection) and held.sock is not None:
-            return held
-        self._mine.connection = http.client.HTTPSConnection(
+        if isinstance(held, http.client.HTTPSConnection):
+            return held  # it opens itself anew after it was closed
+        made = http.client.HTTPSConnection(
             "127.0.0.1", self._port, context=self._tls, timeout=self._deadline_s
         )
-        made: http.client.HTTPSConnection = self._mine.connection
+        self._mine.connection = made
+        self._connections.append(made)
         return made
 
 

@@ -25,15 +25,22 @@ LEASE_S = 20
 NODE_GRACE_S = 20
 UNREACHABLE_TOLERATION_S = 5
 WAIT_FOR_PODS_S = 30
-# Nothing routes here, and their objects may not hold a pod's loopback address.
-UNUSED_CONTROLLERS = (
-    "cloud-node-lifecycle-controller",
-    "endpoint-controller",
-    "endpointslice-controller",
-    "endpointslice-mirroring-controller",
-    "node-ipam-controller",
-    "node-route-controller",
-    "service-lb-controller",
+# What jobs, their pods, nodes and namespaces need. Nothing routes here, so that nothing watches
+# services; endpoints could not hold a pod's loopback address either.
+CONTROLLERS = (
+    "clusterrole-aggregation-controller",
+    "garbage-collector-controller",
+    "job-controller",
+    "namespace-controller",
+    "node-lifecycle-controller",
+    "pod-garbage-collector-controller",
+    "resourcequota-controller",
+    "root-ca-certificate-publisher-controller",
+    "serviceaccount-controller",
+    "serviceaccount-token-controller",
+    "taint-eviction-controller",
+    "ttl-after-finished-controller",
+    "validatingadmissionpolicy-status-controller",
 )
 QUICK = ("--kube-api-qps=500", "--kube-api-burst=1000")
 PORTS = (
@@ -124,7 +131,7 @@ def controllers(assets: Assets, places: Places) -> list[str]:
         "--use-service-account-credentials=false",
         f"--service-account-private-key-file={made.account_key}",
         f"--root-ca-file={made.ca}",
-        "--controllers=" + ",".join(["*", *(f"-{name}" for name in UNUSED_CONTROLLERS)]),
+        "--controllers=" + ",".join(CONTROLLERS),
         f"--node-monitor-grace-period={NODE_GRACE_S}s",
         "--node-monitor-period=1s",
         *QUICK,

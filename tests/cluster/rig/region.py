@@ -26,6 +26,7 @@ from tests.cluster.rig.machines.pools import Pool
 from tests.cluster.rig.waiting import wait_until
 
 READY_S = 180.0
+PATIENCE_S = 90.0  # of the admin's calls, on a machine that is busy with the rig itself
 PROGRAMS = ("apiserver", "controllers", "scheduler", "machines", "kwok", "jobset", "kueue")
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -44,9 +45,12 @@ class Region:
         self._assets = assets
         self._warden = warden
         self._etcd_port = etcd_port
+        self._clients: list[Api] = []
         self.certificates = made = places.certificates
-        self.api = Api(places.ports["api"], made.ca, made.tokens[ADMIN])
-        self._machines = Api(places.ports["machines"], made.ca, made.tokens[ADMIN], deadline_s=90)
+        self.api = Api(places.ports["api"], made.ca, made.tokens[ADMIN], deadline_s=PATIENCE_S)
+        self._machines = Api(
+            places.ports["machines"], made.ca, made.tokens[ADMIN], deadline_s=PATIENCE_S
+        )
 
     def start(self) -> None:
         """Start everything, side by side as far as it can be; return when Kueue serves."""
@@ -54,7 +58,7 @@ class Region:
         self._start("apiserver", commands.api_server(self._assets, self._places, self._etcd_port))
         self._wait_for("apiserver", lambda: self._is_ready(self.api, "/readyz"))
         self.door.open()
-        made = self._places.certificates
+        made = self.certificates
         hook = self._places.ports["kueue-hook"]
         with ThreadPoolExecutor(8) as pool:
             found = manifests.kinds(self._assets, hook, made.ca_base64)
@@ -75,10 +79,14 @@ class Region:
             self._assets, hook, self._places.ports["jobset-hook"], made.ca_base64
         )
         self.api.apply(*hooks, *manifests.visibility(self._places.ports["visibility"]))
+        for program in PROGRAMS:
+            self._warden.check(self._full(program))
 
     def stop(self) -> None:
         """End everything, pods first."""
         self.door.close()
+        for client in (self.api, self._machines, *self._clients):
+            client.close()
         self._warden.stop(self._full("machines"))
         for name in PROGRAMS:
             if name != "apiserver":
@@ -96,10 +104,12 @@ class Region:
         path.chmod(0o600)
         return path
 
-    def client(self, user: str) -> Api:
-        """Return a client for a user, past the door."""
-        made = self._places.certificates
-        return Api(self._places.ports["api"], made.ca, made.tokens[user])
+    def client(self, user: str, *, deadline_s: float = 10.0, is_through_door: bool = False) -> Api:
+        """Return a client for a user, past the door or through it; ``stop`` closes it."""
+        made = self.certificates
+        port = self.door.port if is_through_door else self._places.ports["api"]
+        self._clients.append(Api(port, made.ca, made.tokens[user], deadline_s=deadline_s))
+        return self._clients[-1]
 
     def pid_of(self, program: str) -> int | None:
         """Return the pid of one of the region's programs, None while it does not run."""
@@ -213,6 +223,14 @@ class Region:
         """Remove every node with all its processes."""
         self._order("/rig/nodes/remove", {})
 
+    def forget_pods_of_dead_nodes(self, namespace: str) -> None:
+        """Remove the objects of pods whose nodes cannot do it any more, as who cleans up would."""
+        dead = set(self._machines.get("/rig/state")["dead_nodes"])
+        for pod in self.api.all("v1", "Pod", namespace):
+            if pod["spec"].get("nodeName") in dead:
+                path = self.api.path("v1", "Pod", namespace, pod["metadata"]["name"])
+                self.api.call("DELETE", path, {"gracePeriodSeconds": 0})
+
     def lose_node(self, name: str) -> None:
         """Kill a node with all its processes; nobody is told."""
         self._order(f"/rig/nodes/{name}/lose", {})
@@ -253,7 +271,7 @@ class Region:
 
     def _prepare(self) -> None:
         """Make the folders, and the certificate where Kueue and JobSet look for it."""
-        made = self._places.certificates
+        made = self.certificates
         hooks = commands.certificates_of(self._places)
         for folder in (self.store, hooks, self.folder / "pods", self.folder / "remote"):
             folder.mkdir(parents=True)
@@ -278,7 +296,7 @@ class Region:
         return all(
             any(
                 c["type"] == "Established" and c["status"] == "True"
-                for c in kind.get("status", {}).get("conditions", [])
+                for c in kind.get("status", {}).get("conditions") or []
             )
             for kind in found
         )
