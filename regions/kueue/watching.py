@@ -47,12 +47,17 @@ class Bounds:
     """How an informer goes about it; durations in seconds.
 
     ``watch_s``: a server is asked to end a watch after this to twice as long, so that not all end
-    at once. ``denied_s``: how long until what was denied, or is not there, is asked for again.
+    at once. ``quiet_s`` is in its place, up to half as long again, while no bookmark came: of a
+    kind of which nothing was heard since it started, a server sends none for ten minutes, and the
+    end of a watch at its time is then all that tells it from a dead one. It has to come within the
+    silence that an ``Api`` bears. ``denied_s``: how long until what was denied, or is not there, is
+    asked for again.
     ``resync_s``: how old a list may be: an event that a server never sent is made up for by then.
     """
 
     page_items: int = 500
     watch_s: int = 300
+    quiet_s: int = 45
     first_pause_s: float = 0.5
     longest_pause_s: float = 30.0
     denied_s: float = 300.0
@@ -104,6 +109,7 @@ class Informer(Generic[T]):
         self._bounds = bounds
         self._position = ""  # the resource version that the watch goes on from; empty: list first
         self._is_paged = True
+        self._is_quiet = True  # no bookmark came yet
         self._failures = 0
         self._listed_s = 0.0
 
@@ -182,7 +188,12 @@ class Informer(Generic[T]):
     # ---- watching ----
 
     async def _watch(self) -> None:
-        seconds = round(self._bounds.watch_s * (1 + self._chance.random()))
+        chance, opened_s = self._chance.random(), self._clock.monotonic_s()
+        seconds = round(
+            self._bounds.quiet_s * (1 + chance / 2)
+            if self._is_quiet
+            else self._bounds.watch_s * (1 + chance)
+        )
         lines = self._source.watch(self.health.scope, self._position, seconds)
         async with aclosing(lines):
             async for line in lines:
@@ -191,6 +202,9 @@ class Informer(Generic[T]):
                 self._failures = 0
                 self._heard()
                 self._tell(before)
+        if self._clock.monotonic_s() - opened_s >= seconds - 2:
+            self._failures = 0
+            self._heard()  # ended as it was asked to: nothing else happened until now
 
     def _take_in(self, line: bytes) -> None:
         event = _decoded(line, _Event)
@@ -203,6 +217,7 @@ class Informer(Generic[T]):
             if not version:
                 raise BrokenError("a bookmark without a resource version")
             self._position = version
+            self._is_quiet = False
             return
         if peek is None or event.type not in ("ADDED", "MODIFIED", "DELETED"):
             raise BrokenError(f"an event {event.type[:20]!r} of nobody")

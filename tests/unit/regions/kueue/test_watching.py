@@ -1,132 +1,23 @@
 """The informer, over a script of pages and lines: what it keeps, when it lists anew and waits."""
 
-import asyncio
-import contextlib
-import gc
-import json
-import random
-import tracemalloc
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator
 
 import pytest
 
-from regions.kueue.errors import BrokenError, ClusterError, ExpiredError, SilentError, refusal
-from regions.kueue.objects import kinds
+from regions.kueue.errors import BrokenError, ExpiredError, SilentError, refusal
 from regions.kueue.objects.kinds import Unreadable
-from regions.kueue.objects.priority_class import PriorityClass
-from regions.kueue.watching import Bounds, Informer
-from tests.unit.regions.kueue import kube
-from tests.unit.regions.kueue.clocks import StepClock
-
-Page = bytes | ClusterError
-Lines = list[bytes | ClusterError]
-
-
-def thing(name: str, value: object = 1, version: str = "1", uid: str = "") -> kube.Json:
-    return {"metadata": kube.meta(name, uid=uid) | {"resourceVersion": version}, "value": value}
-
-
-def page(*items: kube.Json, version: str = "10", token: str = "") -> bytes:
-    return json.dumps(
-        {"metadata": {"resourceVersion": version, "continue": token}, "items": list(items)}
-    ).encode()
-
-
-def line(type_: str, raw: object) -> bytes:
-    return json.dumps({"type": type_, "object": raw}).encode()
-
-
-def bookmark(version: str) -> bytes:
-    return line("BOOKMARK", {"metadata": {"resourceVersion": version}})
-
-
-def gone() -> ClusterError:
-    return refusal(410, "Expired", "too old")
-
-
-class Script:
-    """A source that tells what it was given, in order; at its end it waits for ever."""
-
-    def __init__(self, pages: list[Page], watches: list[Lines]) -> None:
-        self.pages = pages
-        self.watches = watches
-        self.asked: list[tuple[str, ...]] = []
-        self.is_over = asyncio.Event()
-
-    async def page(self, scope: str, token: str, limit: int) -> bytes:
-        self.asked.append(("list", scope, token, str(limit)))
-        if not self.pages:
-            await self.wait_for_ever()
-        found = self.pages.pop(0)
-        if isinstance(found, ClusterError):
-            raise found
-        return found
-
-    async def watch(self, scope: str, version: str, seconds: int) -> AsyncGenerator[bytes, None]:
-        assert 300 <= seconds <= 600
-        self.asked.append(("watch", scope, version))
-        if not self.watches:
-            await self.wait_for_ever()
-        for each in self.watches.pop(0):
-            if isinstance(each, ClusterError):
-                raise each
-            yield each
-
-    async def wait_for_ever(self) -> None:
-        self.is_over.set()
-        await asyncio.Event().wait()
-
-
-class Play:
-    """One informer that has heard a whole script."""
-
-    def __init__(
-        self,
-        pages: list[Page],
-        watches: list[Lines],
-        *,
-        scopes: tuple[str, ...] = ("",),
-        keeps: Callable[[PriorityClass], bool] | None = None,
-    ) -> None:
-        self.clock = StepClock()
-        self.script = Script(pages, watches)
-        self.told = 0
-        self.informer = Informer(
-            kinds.PRIORITY_CLASSES,
-            "v1beta2",
-            self.script,
-            clock=self.clock,
-            chance=random.Random(7),
-            scopes=scopes,
-            keeps=keeps,
-            tells=self.tell,
-            bounds=Bounds(),
-        )
-
-    def tell(self) -> None:
-        self.told += 1
-
-    async def to_its_end(self) -> "Play":
-        running = asyncio.create_task(self.informer.run())
-        ending = asyncio.create_task(self.script.is_over.wait())
-        await asyncio.wait({running, ending}, timeout=30, return_when=asyncio.FIRST_COMPLETED)
-        assert self.script.is_over.is_set(), running
-        running.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await running
-        return self
-
-    @property
-    def values(self) -> dict[str, int]:
-        return {key: each.value for key, each in self.informer.cache.objects.items()}
-
-    @property
-    def waits(self) -> list[float]:
-        return [pause for pause in self.clock.pauses if pause]
-
-
-async def play(pages: list[Page], watches: list[Lines], **more: object) -> Play:
-    return await Play(pages, watches, **more).to_its_end()  # type: ignore[arg-type]
+from tests.unit.regions.kueue.scripts import (
+    Lines,
+    Page,
+    Play,
+    Script,
+    bookmark,
+    gone,
+    line,
+    page,
+    play,
+    thing,
+)
 
 
 async def test_a_list_comes_in_pages_and_the_watch_goes_on_from_it() -> None:
@@ -297,6 +188,16 @@ async def test_a_server_that_ends_every_watch_at_once_is_not_asked_in_a_loop() -
     assert sorted(seen.waits) == seen.waits
 
 
+async def test_a_quiet_watch_that_ends_at_its_time_is_a_sign_of_life() -> None:
+    """Of a kind of which it heard nothing since its start, a server sends no bookmarks."""
+    seen = await play([page(thing("a"))], [[70.0], [70.0], [bookmark("11")], [70.0]])
+    assert seen.waits == [seen.waits[0]]  # the last one ended before its time
+    assert all(45 <= span <= 68 for span in seen.script.spans[:3])
+    assert all(300 <= span <= 600 for span in seen.script.spans[3:])
+    health = seen.informer.health
+    assert (health.heard_s, health.trouble) == (1140.0, "")
+
+
 async def test_a_server_that_asks_for_time_gets_it() -> None:
     seen = await play([refusal(429, "Busy", "slow down", 20.0), page(thing("a"))], [])
     assert seen.waits == [20.0]
@@ -348,43 +249,6 @@ async def test_it_can_be_cancelled_wherever_it_is() -> None:
     played.script = played.informer._source
     await played.to_its_end()
     assert closed == ["10", "11"]
-
-
-async def test_a_thousand_workloads_take_little_memory() -> None:
-    """What is aimed at is 5,000 in 60 MB, the rest of a cluster included."""
-    count = 200
-
-    def workload(at: int) -> kube.Json:
-        raw = kube.workload(
-            f"jobset-run-{at:05d}-abcde",
-            namespace=f"team-{at % 20}",
-            admitted_to="cq",
-            conditions=tuple(
-                kube.condition(each, message=f"It is so in ClusterQueue cq since {at}")
-                for each in ("QuotaReserved", "Admitted", "PodsReady", "Evicted")
-            ),
-        )
-        raw["metadata"]["labels"] = {"kueue.x-k8s.io/job-uid": f"{at:036d}"}
-        raw["metadata"]["managedFields"] = [{f"f:{each}": {} for each in range(100)}]
-        container = raw["spec"]["podSets"][0]["template"]["spec"]["containers"][0]
-        container["env"] = [{"name": f"V{each}", "value": f"{at}" * 20} for each in range(40)]
-        return raw
-
-    script = Script([page(*map(workload, range(count)))], [])
-    informer = Informer(
-        kinds.WORKLOADS, "v1beta2", script, clock=StepClock(), chance=random.Random(7)
-    )
-    played = Play([], [])
-    played.informer, played.script = informer, script  # type: ignore[assignment]
-    tracemalloc.start()
-    try:
-        await played.to_its_end()
-        gc.collect()
-        taken, _ = tracemalloc.get_traced_memory()
-    finally:
-        tracemalloc.stop()
-    assert len(informer.cache.objects) == count
-    assert taken / count < 6_000
 
 
 def test_expired_is_the_error_of_410() -> None:
