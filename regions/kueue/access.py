@@ -107,7 +107,7 @@ class Api:
         """Let go of all connections; what still waits for an answer gets an error."""
         client, self._client = self._client, None
         if client is not None:
-            await client.close()  # type: ignore[no-untyped-call]  # the client leaves it untyped
+            await client.close()
 
     # ---- asking ----
 

@@ -164,7 +164,7 @@ def test_an_intent_is_tried_narrowed_and_widened() -> None:
     intent.terms.regions.append("us-east4")
     intent.workload.hardware.add(accelerator="H100", accelerators_per_node=8, nodes=1)
     intent.workload.hardware.add(accelerator="A100", accelerators_per_node=8, nodes=2)
-    tried = list(variants(intent))
+    tried = list(variants(intent, ["europe-west1", "us-east4"]))
     assert [one.title for one in tried] == [
         "as it is",
         "only spot",
@@ -178,6 +178,17 @@ def test_an_intent_is_tried_narrowed_and_widened() -> None:
     assert [h.accelerator for h in tried[4].intent.workload.hardware] == ["A100"]
     assert not tried[5].intent.terms.regions
     assert intent.terms.regions == ["us-east4"]
+
+
+def test_an_intent_that_names_no_region_is_tried_in_each_alone() -> None:
+    tried = list(variants(intent_pb2.Intent(), ["europe-west1", "us-east4"]))
+    assert [one.title for one in tried] == [
+        "as it is, every region",
+        "only europe-west1",
+        "only us-east4",
+        "every capacity type",
+    ]
+    assert tried[2].intent.terms.regions == ["us-east4"]
 
 
 def test_an_event_is_one_line() -> None:

@@ -1,6 +1,7 @@
 """Saves that look like checkpoints and are none: said once, with why, and believed never."""
 
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -100,7 +101,7 @@ async def test_what_is_no_checkpoint_when_its_epoch_closes_is_refused_before_the
     run = one.run(name)
     over = epoch_seen(run, ends=(ended(run, 0), ended(run, 1)), checkpoints=(10, 20))
     alpha.show(placement_seen(one.leg(name), run, stage=Stage.ENDED, cause=Cause.NONE))
-    alpha.shown.epochs[over.key] = over
+    alpha.shown = replace(alpha.shown, epochs={**alpha.shown.epochs, over.key: over})
     await one.settle(seconds=1.0)
     kinds = (CheckpointCompleted, CheckpointRefused, Sealed)
     events = [recorded.event for recorded in await one.ledger.read(name, 0, 1_000)]
