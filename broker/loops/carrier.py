@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from broker.history.commands import RecordCopy, RecordLostCopy, WarnRun
-from broker.loops.carrying import holders, kept_apart, wanted, what_it_holds
+from broker.loops.carrying import holders, in_turn, kept_apart, wanted, what_it_holds
 from broker.loops.content import Content, ContentError, path_of
 from broker.loops.desk import Clock, Desk, putting_back
 from broker.loops.doubting import Doubter
@@ -35,10 +35,13 @@ from replicator.transfers import TransferKey
 PERIOD_S = 3600.0
 NO_BUDGET_BYTES = 1 << 62
 COPIES_AT_ONCE = 4
+OVER_AT_ONCE = 2  # of them for runs that are over: a large one must not hold up who waits
 AFTER_END_S = 86_400.0  # how long the last checkpoint of an ended run is tried to be copied
 ENDED_AT_START = 1_000  # the newest runs that are looked through for such a copy at a start
 ENDED_PER_TICK = 8  # of them: each is read from the log's disk
+OVER_PER_TICK = 32  # of those whose copy is still to be made: each may be read from there, too
 WISHES_LAST_S = 60.0  # where the next start is likely changes with prices and stockouts
+OVER_LASTS_S = 600.0  # of a run that is over: only a region that was closed changes it
 MEASURED_BYTES = 16 << 20
 AGAIN_S = 30.0  # a copy or bundle that failed is tried again after so long
 LONG_AGAIN_S = 600.0  # one that cannot succeed by itself
@@ -93,6 +96,7 @@ class Carrier:
         self._later: Later[tuple[str, str]] = Later(clock)
         self._finder = Finder(desk=desk, sight=sight, content=content, clock=clock)
         self._wishes: dict[str, Wanted] = {}
+        self._over: dict[str, None] = {}  # of them, the runs that are over, next to look at first
         self._held: dict[str, object] = {}
         self._wish_again = Agenda()
         self._ended: deque[str] | None = None  # None: not asked for yet
@@ -231,13 +235,19 @@ class Carrier:
                 continue
             self._held[name] = holding
             wish = None if run is None else self._wish_of(run, now)
-            if wish is None:
+            if run is None or wish is None:
                 self._wishes.pop(name, None)
+                self._over.pop(name, None)
                 self._held.pop(name, None)
                 self._wish_again.drop(name)
+                continue
+            self._wishes[name] = wish
+            if run.is_ended:
+                self._over.setdefault(name)
             else:
-                self._wishes[name] = wish
-                self._wish_again.set(name, now.elapsed_s + WISHES_LAST_S)
+                self._over.pop(name, None)
+            lasts_s = OVER_LASTS_S if run.is_ended else WISHES_LAST_S
+            self._wish_again.set(name, now.elapsed_s + lasts_s)
 
     def _has_ended(self, name: str) -> bool:
         run = self._desk.log.run(name) if "/runs/" in name else None
@@ -255,15 +265,9 @@ class Carrier:
         if not self._wishes:
             return
         reachable = self._readable()
-        runs = [run for name in self._wishes if (run := self._desk.log.run(name)) is not None]
-        runs.sort(
-            key=lambda run: (
-                run.is_ended,  # nobody waits for what is over
-                -run.terms.priority,
-                run.created.elapsed_s,
-                run.name,
-            )
-        )
+        names = [*self._wishes.keys() - self._over.keys(), *in_turn(self._over, OVER_PER_TICK)]
+        runs = [run for name in names if (run := self._desk.log.run(name)) is not None]
+        runs.sort(key=lambda run: (-run.terms.priority, run.created.elapsed_s, run.name))
         by_source: dict[str, list[Run]] = {}
         present: dict[CheckpointPath, tuple[str, ...]] = {}
         for run in runs:
@@ -291,8 +295,16 @@ class Carrier:
             )
             for m in moving
         ]
-        wishes = [self._allowed(self._wishes[run.name], reachable) for run in runs]
-        made = plan(wishes, present, in_flight, self._budget(source, now))
+        allowed = {run.name: self._allowed(self._wishes[run.name], reachable) for run in runs}
+        made = plan(
+            [allowed[run.name] for run in runs if not run.is_ended],
+            present,
+            in_flight,
+            self._budget(source, now),
+            # Nobody waits for what is over.
+            idle=[allowed[run.name] for run in runs if run.is_ended],
+            idle_slots=OVER_AT_ONCE - sum(map(self._is_over, self._moving.values())),
+        )
         if not made.start:
             return
         refs = {path_of(r.uid, c.ref): (r, c) for r in runs for c in r.checkpoints}
@@ -308,6 +320,10 @@ class Carrier:
             (now.elapsed_s, copy.candidate.size_bytes)
         )
         await self._ask(key, moving)
+
+    def _is_over(self, moving: _Moving) -> bool:
+        run = self._desk.log.run(moving.run)
+        return run is None or run.is_ended
 
     def _allowed(self, wish: Wanted, reachable: frozenset[str]) -> Wanted:
         newest = str(wish.candidates[0].path)

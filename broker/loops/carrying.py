@@ -6,6 +6,7 @@ anybody reads, or could have to read, is kept. Read ``wanted`` first.
 """
 
 from collections.abc import Mapping
+from itertools import islice
 
 from broker.history.lineage import resumable
 from broker.loops.content import path_of
@@ -79,6 +80,15 @@ def kept_apart(view: View, run: Run, now: Moment) -> Wanted | None:
     if not regions:
         return None
     return Wanted(run_key=run.uid, candidates=_candidates(run, candidates), regions=tuple(regions))
+
+
+def in_turn(names: dict[str, None], most: int) -> list[str]:
+    """Return the first names, at most so many, and put them behind the others."""
+    first = list(islice(names, most))
+    for name in first:
+        del names[name]
+        names[name] = None
+    return first
 
 
 def _may_keep(view: View, run: Run, region: str) -> bool:

@@ -2,13 +2,14 @@
 
 The rules: newest first, to the likeliest regions first; what is in flight is finished before a
 newer step takes its place; one copy at a time per run and region; within a budget of bytes and of
-parallel copies. Every run's likeliest region comes before any run's second. What is not started
-is said with its reason. Read ``plan`` first.
+parallel copies. Every run's likeliest region comes before any run's second; what nobody waits for
+comes after all of that. What is not started is said with its reason. Read ``plan`` first.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from itertools import chain
 
 from replicator.checkpoint.paths import CheckpointPath
 
@@ -89,12 +90,16 @@ def plan(
     present: Mapping[CheckpointPath, Sequence[str]],
     in_flight: Sequence[InFlight],
     budget: Budget,
+    *,
+    idle: Sequence[Wanted] = (),
+    idle_slots: int = 0,
 ) -> CopyPlan:
     """Choose the copies to start.
 
-    ``wanted`` is in order of the runs' priority. ``present`` names, per checkpoint, the regions
-    with a verified replica, the cheapest to read from first. A copy that does not fit into the
-    budget holds up those behind it, so that a large one is not starved by many small ones; one
+    ``wanted`` is in order of the runs' priority, and ``idle`` the wishes that nobody waits for:
+    at most ``idle_slots`` more copies are begun for them. ``present`` names, per checkpoint, the
+    regions with a verified replica, the cheapest to read from first. A copy that does not fit into
+    the budget holds up those behind it, so that a large one is not starved by many small ones; one
     that can never fit holds up nobody.
     """
     busy = {(one.copy.candidate.path.run_key, one.copy.destination) for one in in_flight}
@@ -103,11 +108,15 @@ def plan(
     start: list[Copy] = []
     deferred: list[Deferred] = []
     is_budget_held = False
-    for run_key, candidate, region in _in_line(wanted, present):
+    line = chain(
+        ((False, *one) for one in _in_line(wanted, present)),
+        ((True, *one) for one in _in_line(idle, present)),
+    )
+    for is_idle, run_key, candidate, region in line:
         why = _refusal(candidate, present, budget, is_busy=(run_key, region) in busy)
         if why is None and (is_budget_held or candidate.size_bytes > left_bytes):
             why, is_budget_held = Why.BUDGET, True
-        if why is None and slots <= 0:
+        if why is None and (slots <= 0 or (is_idle and idle_slots <= 0)):
             why = Why.PARALLEL
         if why is not None:
             deferred.append(Deferred(candidate=candidate, destination=region, why=why))
@@ -117,6 +126,7 @@ def plan(
         busy.add((run_key, region))
         left_bytes -= candidate.size_bytes
         slots -= 1
+        idle_slots -= is_idle
     return CopyPlan(start=tuple(start), deferred=tuple(deferred))
 
 

@@ -9,6 +9,7 @@ from broker.history.commands import CancelRun, FailRun, MarkCheckpoint, RecordCo
 from broker.history.lineage import resumable
 from broker.loops.carrying import (
     holders,
+    in_turn,
     kept_apart,
     newest_first,
     to_prune,
@@ -188,6 +189,13 @@ def test_law_the_last_checkpoint_of_a_run_that_is_over_is_wanted_in_a_second_reg
     assert "alpha" not in wish.regions
     story.do(RecordCopy(ref=story.run.checkpoints[-1].ref, region=wish.regions[0]))
     assert kept_apart(picture(story, "alpha", "beta", "gamma"), story.run, NOW) is None
+
+
+def test_of_many_that_are_over_each_has_its_turn() -> None:
+    names = dict.fromkeys(("a", "b", "c"))
+    assert [in_turn(names, 2) for _ in range(3)] == [["a", "b"], ["c", "a"], ["b", "c"]]
+    assert in_turn(names, 9) == ["a", "b", "c"]
+    assert in_turn({}, 2) == []
 
 
 def test_a_region_that_is_closed_counts_for_nothing_when_a_run_is_over() -> None:

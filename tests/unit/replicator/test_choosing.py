@@ -68,6 +68,25 @@ def test_every_run_is_served_once_before_any_is_served_twice() -> None:
     assert [one.why for one in chosen.deferred] == [Why.PARALLEL]
 
 
+def test_what_nobody_waits_for_comes_after_all_that_somebody_does() -> None:
+    waited = Wanted(run_key="r1", candidates=(candidate(5),), regions=("b", "c"))
+    over = [
+        Wanted(run_key=key, candidates=(candidate(5, run_key=key),), regions=("b",))
+        for key in ("r2", "r3", "r4")
+    ]
+    present = {path(5, run_key=key): ["a"] for key in ("r1", "r2", "r3", "r4")}
+    short = Budget(egress_bytes=25, period_bytes=99, max_parallel=8)
+    chosen = plan([waited], present, [], short, idle=over, idle_slots=2)
+    assert [(one.candidate.path.run_key, one.destination) for one in chosen.start] == [
+        ("r1", "b"),
+        ("r1", "c"),
+    ]
+    assert [one.why for one in chosen.deferred] == [Why.BUDGET] * 3
+    chosen = plan([waited], present, [], AMPLE, idle=over, idle_slots=2)
+    assert [one.candidate.path.run_key for one in chosen.start] == ["r1", "r1", "r2", "r3"]
+    assert [one.why for one in chosen.deferred] == [Why.PARALLEL]
+
+
 def test_a_copy_in_flight_is_finished_before_a_newer_step_goes_there() -> None:
     flight = InFlight(
         copy=Copy(candidate=candidate(10), source="a", destination="b"), remaining_bytes=4
