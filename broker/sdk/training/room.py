@@ -7,6 +7,7 @@ its number, or when the disk takes no more right after it; everything else is th
 from __future__ import annotations
 
 import errno
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -63,9 +64,15 @@ def _behind(error: BaseException) -> Iterator[BaseException]:
 def _is_about(error: OSError, stage: Path) -> bool:
     if not isinstance(error.filename, (str, bytes)):
         return True
-    name = error.filename if isinstance(error.filename, str) else error.filename.decode("utf-8")
-    path = Path(name)
-    return path == stage or stage in path.parents
+    # The script may have gone there, or have asked for the real name of what it was given.
+    name = os.fsdecode(error.filename)
+    return any(
+        root == path or root in path.parents
+        for root, path in (
+            (Path(os.path.abspath(stage)), Path(os.path.abspath(name))),
+            (Path(os.path.realpath(stage)), Path(os.path.realpath(name))),
+        )
+    )
 
 
 def _torn(error: BaseException) -> str | None:

@@ -58,9 +58,19 @@ def exceed_a_quota(part: Path) -> None:
     raise OSError(errno.EDQUOT, os.strerror(errno.EDQUOT), str(part / "weights"))
 
 
+def break_at_a_name_that_is_no_text(part: Path) -> None:
+    raise OSError(errno.EIO, os.strerror(errno.EIO), os.fsencode(part) + b"/\xff")
+
+
+def break_where_it_went_to(part: Path) -> None:
+    raise OSError(errno.EIO, os.strerror(errno.EIO), os.path.relpath(part / "weights"))
+
+
 @pytest.mark.parametrize(
     "fail",
     [
+        break_at_a_name_that_is_no_text,
+        break_where_it_went_to,
         write_to_a_full_disk,
         wrap_a_full_disk,
         hear_of_a_full_disk,
