@@ -9,27 +9,26 @@ from collections.abc import Iterator
 from itertools import pairwise
 
 from broker.history.prospects import NEWS_DECIDES
+from broker.model.bill import NOTHING_PAID
 from broker.model.run import Epoch, Run, Why
 from broker.model.states import EpochState, PlacementState, RunState
 
 
 def violations(run: Run) -> tuple[str, ...]:
     """Return a sentence for each broken invariant; empty when all hold."""
-    return tuple(
-        f"{run.name}: {sentence}"
-        for check in (
-            _epochs,
-            _open_epoch,
-            _placements,
-            _wait,
-            _whys,
-            _end,
-            _checkpoints,
-            _money,
-            _retirement,
-        )
-        for sentence in check(run)
-    )
+    checks = [_open_epoch, _wait, _whys, _end, _retirement]
+    # Each command of every run is followed by this, and most runs lack most of what could be wrong.
+    if run.epochs:
+        checks.append(_epochs)
+    if run.checkpoints or run.epochs:
+        checks.append(_checkpoints)
+    if run.placements:
+        checks.append(_placements)
+    found: list[str] = []
+    for check in checks:
+        found += check(run)
+    found += _money(run)
+    return tuple([f"{run.name}: {sentence}" for sentence in found])
 
 
 def _epochs(run: Run) -> Iterator[str]:
@@ -153,7 +152,9 @@ def _resumed_from(run: Run) -> Iterator[str]:
 
 
 def _money(run: Run) -> Iterator[str]:
-    for bill in (run.bill, *(p.bill for p in run.placements.values())):
+    for bill in (run.bill, *[p.bill for p in run.placements.values()]):
+        if bill is NOTHING_PAID:
+            continue
         cost, time = bill.cost, bill.time
         parts = (cost.provisioning, cost.at_gate, cost.running)
         if not all(part.is_finite() and part >= 0 for part in parts):

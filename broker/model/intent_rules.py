@@ -138,6 +138,8 @@ def _command(workload: Workload) -> list[Problem]:
 def _env(workload: Workload) -> list[Problem]:
     found: list[Problem] = []
     at = "intent.workload.env"
+    if not workload.env and not workload.secrets:
+        return found
     found += check_count(at, len(workload.env), 0, ENV_MAX)
     # A lone surrogate is counted here and refused below.
     size = sum(len((name + text).encode("utf-8", "surrogatepass")) for name, text in workload.env)
@@ -161,6 +163,8 @@ def _env_name(at: str, name: str) -> list[Problem]:
 
 def _placeholders(at: str, text: str) -> list[Problem]:
     found: list[Problem] = []
+    if "$" not in text:
+        return found
     strange = (
         name
         for name in unfilled(text)

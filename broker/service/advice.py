@@ -32,7 +32,8 @@ _BY_REASON: Mapping[Reason, str] = {
     " brought a store back: `broker resume {run}`.",
     Reason.NO_PROGRESS: "Look at what its ranks wrote last: `broker logs {run}`.",
     Reason.IMAGE_PULL_FAILING: "Check the image's name and the cluster's right to read it.",
-    Reason.TEAM_GPUS_SPENT: "The team's cap on running GPUs is reached; ops can raise it.",
+    Reason.TEAM_GPUS_SPENT: "The team's cap on running GPUs leaves no room for the gang; ops can"
+    " raise it.",
     Reason.TEAM_BUDGET_SPENT: "The team's budget is spent; ops can raise it.",
     Reason.STORE_WIPED: "Ops bring the store back, or go on: `broker regions accept-store`.",
     Reason.STORE_REPLACED: "Ops bring the store back, or go on: `broker regions accept-store`.",
@@ -60,9 +61,11 @@ def advice_for(run: Run, now: Moment) -> list[str]:
 
 def _refused(run: Run) -> list[str]:
     """Say of the last save that looked like a checkpoint and is none, until a later one is one."""
-    last = run.refused[-1] if run.refused else None
+    if not run.refused:
+        return []
+    last = run.refused[-1]
     written_s = max((c.written_wall_s for c in run.checkpoints), default=0.0)
-    if last is None or last.wall_s <= written_s:
+    if last.wall_s <= written_s:
         return []
     said = f"What it saved as step {last.step} is no checkpoint: {last.why}."
     return [f"{said} See `broker checkpoints {_short(run)}`."]

@@ -85,6 +85,8 @@ def _tell_what_may_be_unset(message: run_pb2.Run, run: Run, axis: Axis) -> None:
 
 def newest_checkpoint(run: Run) -> Checkpoint | None:
     """Return the checkpoint written last that is not bad and has a copy, sealed or not."""
+    if not run.checkpoints:
+        return None
     good = (c for c in run.checkpoints if not c.is_bad and c.regions and c.ref.is_own)
     return max(good, key=lambda c: (c.ref.epoch, c.ref.step), default=None)
 
