@@ -11,7 +11,7 @@ from decimal import Decimal
 from enum import StrEnum
 from typing import Protocol
 
-from regions.gang import Gang
+from regions.gang import Gang, SealRecord
 
 
 class Stage(StrEnum):
@@ -289,15 +289,6 @@ class Queue:
     max_run_s: float | None = None
     internet: bool = False
     service_account_token: bool = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SealRecord:
-    """A closed epoch and the (step, manifest digest) pairs of it that count."""
-
-    number: int
-    nonce: str
-    checkpoints: tuple[tuple[int, str], ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

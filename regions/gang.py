@@ -1,4 +1,4 @@
-"""The shape of what is started together, as a cluster is told it.
+"""What a cluster is told of a gang: its shape, and the seals that its grant rests on.
 
 The rule: plain numbers and words; what they mean in a cluster is the cluster's business.
 """
@@ -16,3 +16,12 @@ class Gang:
     cpu_millis: int = 0
     memory_bytes: int = 0
     topology: str = "NONE"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SealRecord:
+    """A closed epoch and the (step, manifest digest) pairs of it that count."""
+
+    number: int
+    nonce: str
+    checkpoints: tuple[tuple[int, str], ...]

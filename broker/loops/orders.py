@@ -21,10 +21,9 @@ from regions.cluster import (
     PlacementSeen,
     Queue,
     Revoke,
-    SealRecord,
     Withdraw,
 )
-from regions.gang import Gang
+from regions.gang import Gang, SealRecord
 
 SEALS_MAX = 1000  # a record has a length; regions.launcher.codec refuses what is above
 SEALED_STEPS_MAX = 8_000

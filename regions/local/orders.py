@@ -22,9 +22,9 @@ from regions.cluster import (
     Outcome,
     Queue,
     Revoke,
-    SealRecord,
     Withdraw,
 )
+from regions.gang import SealRecord
 from regions.launcher import layout
 from regions.launcher.reading import Unreachable
 from regions.launcher.store import InvalidKey, Store, StoreUnreachable
