@@ -41,12 +41,12 @@ MERGE = "application/merge-patch+json"
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Deadlines:
     """How long things may take, in seconds. ``silence_s`` bounds the time in which a watch says
-    nothing at all: a server sends a bookmark about once a minute."""
+    nothing at all: whoever watches asks the server to end the watch before, and to say so."""
 
     call_s: float = 10.0
     page_s: float = 60.0
     login_s: float = 30.0
-    silence_s: float = 90.0
+    silence_s: float = 105.0
 
 
 class Api:

@@ -24,7 +24,7 @@ from regions.kueue.objects.workload import Workload
 
 T = TypeVar("T")
 
-STALE_S = 180.0
+STALE_S = 210.0
 """Two silences of a watch: what was not heard of for so long may be otherwise by now."""
 SAID = 3
 """Of a kind's unreadable objects so many are said; there may be thousands, for one reason."""

@@ -46,18 +46,16 @@ AT_A_TIME = 25
 class Bounds:
     """How an informer goes about it; durations in seconds.
 
-    ``watch_s``: a server is asked to end a watch after this to twice as long, so that not all end
-    at once. ``quiet_s`` is in its place, up to half as long again, while no bookmark came: of a
-    kind of which nothing was heard since it started, a server sends none for ten minutes, and the
-    end of a watch at its time is then all that tells it from a dead one. It has to come within the
-    silence that an ``Api`` bears. ``denied_s``: how long until what was denied, or is not there, is
-    asked for again.
+    ``watch_s``: a server is asked to end a watch after this to half as long again, so that not all
+    end at once. It has to be within the silence that an ``Api`` bears, for bookmarks are no sign of
+    life to rely on: of a kind of which a server heard nothing since its start it sends none for ten
+    minutes, and under load a minute becomes two. ``denied_s``: how long until what was
+    denied, or is not there, is asked for again.
     ``resync_s``: how old a list may be: an event that a server never sent is made up for by then.
     """
 
     page_items: int = 500
-    watch_s: int = 300
-    quiet_s: int = 45
+    watch_s: int = 60
     first_pause_s: float = 0.5
     longest_pause_s: float = 30.0
     denied_s: float = 300.0
@@ -109,7 +107,6 @@ class Informer(Generic[T]):
         self._bounds = bounds
         self._position = ""  # the resource version that the watch goes on from; empty: list first
         self._is_paged = True
-        self._is_quiet = True  # no bookmark came yet
         self._failures = 0
         self._listed_s = 0.0
 
@@ -188,12 +185,8 @@ class Informer(Generic[T]):
     # ---- watching ----
 
     async def _watch(self) -> None:
-        chance, opened_s = self._chance.random(), self._clock.monotonic_s()
-        seconds = round(
-            self._bounds.quiet_s * (1 + chance / 2)
-            if self._is_quiet
-            else self._bounds.watch_s * (1 + chance)
-        )
+        opened_s = self._clock.monotonic_s()
+        seconds = round(self._bounds.watch_s * (1 + self._chance.random() / 2))
         lines = self._source.watch(self.health.scope, self._position, seconds)
         async with aclosing(lines):
             async for line in lines:
@@ -217,7 +210,6 @@ class Informer(Generic[T]):
             if not version:
                 raise BrokenError("a bookmark without a resource version")
             self._position = version
-            self._is_quiet = False
             return
         if peek is None or event.type not in ("ADDED", "MODIFIED", "DELETED"):
             raise BrokenError(f"an event {event.type[:20]!r} of nobody")
