@@ -5,6 +5,7 @@ with ``--output json`` they are JSON too. Read ``main`` first.
 """
 
 import os
+import re
 import sys
 from collections.abc import Sequence
 
@@ -15,6 +16,7 @@ from broker.cli.saying import say
 from broker.cli.verbs import BROKER, wants_json
 from broker.sdk.errors import BrokerError, Busy, Conflict, TooLate, Unreachable, Violation
 
+_FIELD_OF_INTENT = re.compile(r"^intent\.(?=(?:workload|terms|owner|labels)\b)")
 USAGE = "USAGE"  # the reason of what cannot be understood; no broker was asked
 
 _NEXT: dict[type[BrokerError], str] = {
@@ -92,7 +94,7 @@ def _as_typed(text: str) -> str:
     """Return a field, or a sentence that begins with one, as it stands in an intent's file."""
     if text.startswith("run_id: ") or text == "run_id":
         return text.replace("run_id", "name", 1)
-    return text.removeprefix("intent.")
+    return _FIELD_OF_INTENT.sub("", text)  # a file may be called intent.yaml
 
 
 def _tell_json(

@@ -144,18 +144,19 @@ def intent_of(said: dict[str, Any]) -> IntentFile:
         found.message.labels[key] = value
     with wrong.going_on():
         put_terms(found.message.terms, said)
-    _check_whole(found.message, wrong)
+    _check_whole(found.message, wrong, has_file=file is not None)
     wrong.check()
     return found
 
 
-def _check_whole(intent: intent_pb2.Intent, wrong: Gathering) -> None:
+def _check_whole(intent: intent_pb2.Intent, wrong: Gathering, *, has_file: bool) -> None:
     """Say what is missing before anything is packed; the broker judges the rest."""
+    or_file = "" if has_file else "name an intent file, or "
     for field, is_there, message in (
         (
             "workload.command",
             intent.workload.command,
-            "is missing: name an intent file, or the command after --",
+            f"is missing: {or_file}give the command after --",
         ),
         ("workload.hardware", intent.workload.hardware, "is missing; such as --hardware 8xH100"),
         (

@@ -53,17 +53,18 @@ def _troubles(region: region_pb2.Region, now_s: float) -> list[str]:
         if cluster.not_configured:
             found.append(f"{cluster.cluster} is not configured any more, and runs are left there")
         elif not cluster.reachable:
-            since = (
-                f" for {words.span(now_s - words.wall_s(cluster.silent_time))}"
-                if cluster.HasField("silent_time")
-                else ""
-            )
-            found.append(f"{cluster.cluster} does not answer{since}")
+            found.append(f"{cluster.cluster} {_silence(cluster, now_s)}")
         elif not cluster.store_reachable and not region.store_message:
             found.append(f"the store of {cluster.cluster} does not answer")
         blind = (said for said in cluster.blind if said != region.store_message)
         found.extend(f"{cluster.cluster}: {said}" for said in blind)
     return found
+
+
+def _silence(cluster: region_pb2.ClusterStatus, now_s: float) -> str:
+    if not cluster.HasField("silent_time"):
+        return "does not answer"
+    return f"has not answered for {words.span(now_s - words.wall_s(cluster.silent_time))}"
 
 
 @verb(example="broker regions show us-east4")

@@ -76,7 +76,7 @@ def headline(run: run_pb2.Run, now_s: float) -> str:
     step = step_of(run)
     if step is not None:
         parts.append(f"at step {step}")
-    parts.append(f"since {words.ago(run.why.since_time, now_s)}")
+    parts.append(f"for {words.span(now_s - words.wall_s(run.why.since_time))}")
     return " ".join(parts)
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from broker.cli import exits
 from broker.cli.init import COMMENT_COLUMN
 from broker.cli.main import main
 from broker.sdk.intent import load_intent
@@ -33,6 +34,17 @@ def test_what_is_written_is_read_again_and_its_comments_stand_in_columns(
         assert column in ({LONG_COLUMN, len(found[1]) + 2} if is_long else {COMMENT_COLUMN}), found[
             0
         ]
+
+
+def test_a_file_that_is_called_intent_is_named_as_it_is_called(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(["submit", "intent.yaml"]) == exits.INVALID
+    assert capsys.readouterr().err.startswith("broker: intent.yaml: cannot be read: ")
+    assert main(["init"]) == exits.OK
+    assert main(["init"]) == exits.CONFLICT
+    assert "broker: intent.yaml is there already" in capsys.readouterr().err
 
 
 def test_every_line_that_is_commented_out_is_a_field(tmp_path: Path) -> None:

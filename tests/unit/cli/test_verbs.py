@@ -186,7 +186,7 @@ def test_all_that_is_missing_is_told_at_once(capsys: pytest.CaptureFixture[str])
     assert capsys.readouterr().err.splitlines() == [
         "broker: some fields are not as they must be:",
         "  terms.max_wait: 'soon' is not a duration such as 90s, 30m or 1h30m",
-        "  workload.command: is missing: name an intent file, or the command after --",
+        "  workload.command: is missing: name an intent file, or give the command after --",
         "  workload.hardware: is missing; such as --hardware 8xH100",
         "  terms.capacity_types: is missing; such as --capacity spot",
     ]

@@ -62,7 +62,7 @@ def test_a_run_that_waits_says_why_where_what_is_ahead_and_what_is_next() -> Non
         "  submitted   10m10s ago by ann",
         "  advice      More regions would give it more places.",
     ]
-    assert headline(run, NOW_S) == "QUEUED in us-east4 since 10m00s ago"
+    assert headline(run, NOW_S) == "QUEUED in us-east4 for 10m00s"
 
 
 def test_how_much_of_a_leg_has_come_is_not_said_twice() -> None:
