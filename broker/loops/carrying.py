@@ -64,20 +64,22 @@ def kept_apart(view: View, run: Run, now: Moment) -> Wanted | None:
 
     It is what a run that succeeded was for, and what others would be resumed or forked from: it
     is to stand in two regions that nobody closes, the likeliest for a next start first. Nobody
-    waits for it, so nothing else of the run is copied.
+    waits for it, so nothing else of the run is copied. It is wanted nowhere for now, but not None,
+    while only regions that are closed could take it: they are opened again.
     """
     candidates = () if run.is_retiring else newest_first(run)[:1]
     if not candidates or not view.region(candidates[0].home).policy.checkpoint_copies:
         return None
     last = candidates[0]
-    open_to_it = [
+    accepted = [
         name
         for name in dict.fromkeys((*likely_regions(view, run, now), *sorted(view.regions)))
-        if _may_keep(view, run, name)
+        if run.terms.accepts_region(name) and run.terms.keeps_residency(name)
     ]
+    open_to_it = [name for name in accepted if not _is_closed(view, name)]
     lacking = KEPT_IN_REGIONS - sum(name in last.regions for name in open_to_it)
     regions = [name for name in open_to_it if name not in last.regions][: max(0, lacking)]
-    if not regions:
+    if lacking <= 0 or last.regions.issuperset(accepted):
         return None
     return Wanted(run_key=run.uid, candidates=_candidates(run, candidates), regions=tuple(regions))
 
@@ -91,11 +93,9 @@ def in_turn(names: dict[str, None], most: int) -> list[str]:
     return first
 
 
-def _may_keep(view: View, run: Run, region: str) -> bool:
+def _is_closed(view: View, region: str) -> bool:
     standing = view.region(region)
-    is_closed = standing.is_cordoned or standing.is_draining or not standing.policy.is_allowed
-    is_accepted = run.terms.accepts_region(region) and run.terms.keeps_residency(region)
-    return is_accepted and not is_closed
+    return standing.is_cordoned or standing.is_draining or not standing.policy.is_allowed
 
 
 def what_it_holds(run: Run) -> object:
