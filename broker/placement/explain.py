@@ -176,8 +176,10 @@ def say_leg(view: View, run: Run, legs: list[Placement], now: Moment) -> SayWait
         reason, message = unheard[0], unheard[1] + more
         action, at_s = "every other place is looked at again", now.elapsed_s + LOOK_S
     elif leg.stuck is None:
-        row = row_for(leg.why.reason)
-        action, at_s = row.next_action, stuck_at_s(view, leg)
+        action, at_s = row_for(leg.why.reason).next_action, stuck_at_s(view, leg)
+        if leg.epoch is not None and reason is Reason.AT_GATE:
+            # Whole and granted: its next step is to begin, whatever max wait would bring.
+            return SayWait(reason=reason, message=message, next_action=action, next_at_s=at_s)
     else:
         action, at_s = "every other place is looked at again", now.elapsed_s + LOOK_S
     action, at_s = next_step(run, RESERVE_UNKNOWN_S, now, action, max(1.0, at_s - now.elapsed_s))

@@ -173,7 +173,7 @@ def _own_past(ask: Question) -> Answer:
     if leg is None:
         return None
     if leg.is_live:
-        return Reason.ALREADY_WAITING_HERE, "the run has a leg there already"
+        return Reason.ALREADY_WAITING_HERE, "the run is there already"
     if not _is_failure(leg):
         return None
     age_s, pause_s = ask.now.since(leg.entered_s), PAUSE_MIN_S
