@@ -23,6 +23,7 @@ from broker.store.errors import (
     LogConflictError,
     LogDamagedError,
     LogError,
+    LogUnreadableError,
     LogUnwritableError,
 )
 
@@ -76,7 +77,7 @@ def status_of(error: Exception) -> status_pb2.Status:
             return _status("ABORTED", Reason.LOG_CONFLICT, "others changed it; try again")
         case LogUnwritableError():
             return _status("FAILED_PRECONDITION", Reason.LOG_UNWRITABLE, str(error))
-        case LogDamagedError():
+        case LogDamagedError() | LogUnreadableError():
             return _fault_of_ours()
         case LogError():
             return _status("UNAVAILABLE", Reason.SHUTTING_DOWN, str(error))

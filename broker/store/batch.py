@@ -24,7 +24,7 @@ from broker.model.moment import Moment
 from broker.model.reasons import Reason
 from broker.model.run import Run
 from broker.store import log, views
-from broker.store.errors import LogUnwritableError
+from broker.store.errors import LogUnreadableError, LogUnwritableError
 from broker.store.many import Statement, execute
 from broker.store.picture import Draft, Picture, State, is_settled
 from broker.store.schema import setting
@@ -133,7 +133,7 @@ class Committer:
         """Decide the orders one after the other, and put into bytes what follows.
 
         Nothing may be decided between this and the end of ``publish``, or of a ``write`` that
-        failed.
+        failed. Raises LogUnreadableError.
         """
         batch = self._begin(orders)
         results = tuple([batch.carry_out(order) for order in orders])
@@ -213,7 +213,10 @@ class Committer:
             if is_run_stream(order.stream)
             and (order.stream not in live or isinstance(order.command, SubmitRun))
         }
-        settled, requests = views.look_up(self._database, tuple(asked))
+        try:
+            settled, requests = views.look_up(self._database, tuple(asked))
+        except sqlite3.Error as error:
+            raise LogUnreadableError(f"the log cannot be read: {error}") from error
         draft = Draft(
             self._picture, load=settled.get, now=self._now(), known_regions=self._known_regions
         )

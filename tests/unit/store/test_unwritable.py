@@ -18,6 +18,7 @@ from broker.store.errors import (
     LogDamagedError,
     LogIncompatibleError,
     LogInUseError,
+    LogUnreadableError,
     LogUnwritableError,
 )
 from broker.store.ledger import open_ledger
@@ -30,6 +31,17 @@ from tests.unit.store.ledgers import REGIONS, all_of, committing, opened, submit
 def order_of(name: str) -> Order:
     submit = submit_of(name)
     return Order(stream=submit.name, command=submit, actor=BROKER)
+
+
+def test_a_batch_that_cannot_be_looked_up_says_so_and_changes_nothing(tmp_path: Path) -> None:
+    with committing(tmp_path / "broker.db") as (committer, picture, database):
+        committer.commit([order_of("before")])
+        database.execute("alter table requests rename to lost")
+        with pytest.raises(LogUnreadableError, match="cannot be read: no such table"):
+            committer.commit([order_of("digits")])
+        assert list(picture.live) == [order_of("before").stream]
+        database.execute("alter table lost rename to requests")
+        assert len(committer.commit([order_of("digits")]).recorded) == 1
 
 
 @pytest.mark.parametrize(
