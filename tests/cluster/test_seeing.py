@@ -3,107 +3,23 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import random
-from collections.abc import AsyncIterator, Callable, Iterable
-from functools import partial
-from typing import Any
 
 import pytest
 
-from regions.kueue import drift
-from regions.kueue.access import Api, Deadlines
-from regions.kueue.clock import SystemClock
-from regions.kueue.credentials import Kubeconfig
+from regions.kueue.access import Deadlines
 from regions.kueue.discovery import discover, rights
 from regions.kueue.errors import SilentError
 from regions.kueue.objects import kinds
-from regions.kueue.objects.kinds import KINDS, Kind
-from regions.kueue.quota import Standing, Tree
-from regions.kueue.source import ApiSource
-from regions.kueue.watching import Bounds, Informer
+from regions.kueue.objects.kinds import KINDS
+from regions.kueue.watching import Bounds
 from tests.cluster.conftest import Object, Place
 from tests.cluster.rig import fleet
 from tests.cluster.rig.door import Fault
-from tests.cluster.rig.waiting import wait_until
+from tests.cluster.views import bare, self_same, viewing
 
 pytestmark = pytest.mark.cluster
 
-GPU = "nvidia.com/gpu"
-QUICK = Bounds(first_pause_s=0.1, longest_pause_s=1.0)
 SHORT = Deadlines(call_s=2.0, page_s=10.0, silence_s=3.0)
-
-
-class View:
-    """Informers of some kinds of one region, as one user."""
-
-    def __init__(
-        self, place: Place, user: str = "admin", deadlines: Deadlines | None = None
-    ) -> None:
-        own = Kubeconfig(path=str(place.region.kubeconfig(user)))
-        self.api = Api(own, SystemClock(), deadlines or Deadlines())
-        self.informers: dict[str, Informer[Any]] = {}
-        self._tasks: list[asyncio.Task[None]] = []
-
-    def follow(
-        self, *followed: Kind[Any], scopes: tuple[str, ...] = ("",), bounds: Bounds = QUICK
-    ) -> None:
-        for kind in followed:
-            version = kind.versions[0]
-            informer = Informer(
-                kind,
-                version,
-                ApiSource(self.api, kind, version),
-                clock=SystemClock(),
-                chance=random.Random(1),
-                scopes=scopes,
-                bounds=bounds,
-            )
-            self.informers[kind.plural] = informer
-            self._tasks.append(asyncio.create_task(informer.run()))
-
-    def objects(self, kind: Kind[Any]) -> dict[str, Any]:
-        return dict(self.informers[kind.plural].cache.objects)
-
-    async def until(self, is_so: Callable[[], object], what: str, within_s: float = 60.0) -> None:
-        try:
-            async with asyncio.timeout(within_s):
-                while not is_so():
-                    for task in self._tasks:
-                        assert not task.done(), task
-                    await asyncio.sleep(0.05)
-        except TimeoutError:
-            health = {name: each.health for name, each in self.informers.items()}
-            raise AssertionError(f"{what} was not seen: {health}") from None
-
-    async def close(self) -> None:
-        for task in self._tasks:
-            task.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await task
-        await self.api.close()
-
-
-@contextlib.asynccontextmanager
-async def viewing(place: Place, **options: Any) -> AsyncIterator[View]:
-    view = View(place, **options)
-    try:
-        yield view
-    finally:
-        await view.close()
-
-
-def versions(found: Iterable[Object]) -> dict[str, str]:
-    """The resource versions of plain objects, by their keys."""
-    return {kinds.key_of(each): each["metadata"]["resourceVersion"] for each in found}
-
-
-async def there(place: Place, kind: Kind[Any]) -> dict[str, str]:
-    """What the API server has of a kind, asked by the tests' own client."""
-    group = f"{kind.group}/" if kind.group else ""
-    root = f"/apis/{group}{kind.versions[0]}" if group else f"/api/{kind.versions[0]}"
-    body = await asyncio.to_thread(place.region.api.get, f"{root}/{kind.plural}")
-    return versions(body["items"])
 
 
 async def test_what_a_cluster_serves_is_found(place: Place) -> None:
@@ -115,38 +31,30 @@ async def test_what_a_cluster_serves_is_found(place: Place) -> None:
 
 
 async def test_pages_and_watches_come_to_what_the_api_server_has(place: Place) -> None:
+    async def create(name: str) -> None:
+        body = bare(name, place, place.queue, 1)
+        await asyncio.to_thread(place.region.api.create, body)
+
+    for at in range(30):
+        await create(f"first-{at}")
     async with viewing(place) as view:
-        view.follow(*KINDS, bounds=Bounds(page_items=2))
+        view.follow(*KINDS, bounds=Bounds(page_items=7))
         await view.until(
             lambda: all(each.health.heard_s is not None for each in view.informers.values()),
             "every kind",
         )
-        await asyncio.to_thread(place.submit, "gang", ["sleep", "600"])
-        await view.until(lambda: len(view.objects(kinds.JOB_SETS)) == 1, "the JobSet")
-        await asyncio.to_thread(place.wait_running, "gang", 2, 120)
+        for at in range(10):
+            await create(f"then-{at}")
         for kind in KINDS:
             await self_same(view, place, kind)
+        assert len(view.objects(kinds.WORKLOADS)) == 40
         assert all(not each.cache.unreadable for each in view.informers.values())
-        (workload,) = view.objects(kinds.WORKLOADS).values()
-        assert workload.has_quota
-        assert drift.held([workload])[place.namespace].popitem()[1] == 16
-
-
-async def self_same(view: View, place: Place, kind: Kind[Any]) -> None:
-    """Wait until a kind is seen as the API server has it: nodes and leases change all the time."""
-    for _ in range(50):
-        asked = await there(place, kind)
-        seen = {key: each.meta.resource_version for key, each in view.objects(kind).items()}
-        if seen == asked:
-            return
-        await asyncio.sleep(0.1)
-    raise AssertionError(f"{kind.name}: seen {seen}, there {asked}")
 
 
 async def test_a_kind_of_which_nothing_happens_is_known_to_be_as_it_was(place: Place) -> None:
     async with viewing(place) as view:
-        # Of a kind that never changed a server sends no bookmarks: it ends the watch at its time.
-        view.follow(kinds.TOPOLOGIES, bounds=Bounds(quiet_s=5, watch_s=5))
+        # Of a kind that never changed a server may send no bookmark: it ends the watch in time.
+        view.follow(kinds.TOPOLOGIES, bounds=Bounds(watch_s=5))
         informer = view.informers["topologies"]
         await view.until(lambda: informer.health.heard_s is not None, "the list")
         listed_s = informer.health.heard_s or 0.0
@@ -274,121 +182,3 @@ async def test_missing_rights_narrow_what_is_seen_and_are_said(place: Place) -> 
         may = await rights(view.api, place.namespace)
     assert may.may("list", "kueue.x-k8s.io", "localqueues") is True
     assert may.may("create", "jobset.x-k8s.io", "jobsets") is False
-
-
-def bare(name: str, place: Place, queue: str, gpus: int) -> Object:
-    """A Workload of one pod, with nobody behind it: quota is all that it is about."""
-    container = {"name": "main", "image": "none", "resources": {"requests": {GPU: str(gpus)}}}
-    template = {"spec": {"restartPolicy": "Never", "containers": [container]}}
-    return {
-        "apiVersion": fleet.KUEUE,
-        "kind": "Workload",
-        "metadata": {"name": name, "namespace": place.namespace},
-        "spec": {
-            "queueName": queue,
-            "podSets": [{"name": "main", "count": 1, "template": template}],
-        },
-    }
-
-
-TREES = (
-    # (queue, cohort, nominal, borrowing limit, lending limit), and (cohort, parent)
-    (
-        [("a", "left", 8, None, None), ("b", "left", 8, 2, None), ("c", "right", 8, None, 3)],
-        [("left", "top"), ("right", "top")],
-    ),
-    (
-        [("a", "one", 4, 6, 0), ("b", "one", 16, None, 5), ("c", "", 8, None, None)],
-        [("one", "")],
-    ),
-)
-
-
-@pytest.mark.parametrize("tree", TREES, ids=["a tree", "a flat cohort"])
-async def test_what_is_counted_as_free_is_what_kueue_admits(place: Place, tree: Any) -> None:
-    queues, cohorts = tree
-    chance = random.Random(5)
-    own = f"{place.namespace}-"
-    await asyncio.to_thread(plant, place, queues, cohorts)
-    async with viewing(place) as view:
-        view.follow(kinds.CLUSTER_QUEUES, kinds.COHORTS, kinds.WORKLOADS, kinds.LOCAL_QUEUES)
-
-        def standing(queue: str) -> Standing | None:
-            return Tree(
-                view.objects(kinds.CLUSTER_QUEUES).values(), view.objects(kinds.COHORTS).values()
-            ).standing(f"{own}{queue}", "on-demand", GPU)
-
-        def is_settled(count: int) -> bool:
-            workloads = list(view.objects(kinds.WORKLOADS).values())
-            ours = [each for each in workloads if each.meta.namespace == place.namespace]
-            clusters = view.objects(kinds.CLUSTER_QUEUES).values()
-            told = [each for each in clusters if each.reservation is not None]
-            return (
-                len([each for each in ours if each.has_quota]) == count
-                and len([each for each in told if each.meta.name.startswith(own)]) == len(queues)
-                and not drift.differences(told, drift.held(workloads))
-            )
-
-        for step in range(8):
-            await view.until(partial(is_settled, step), "Kueue's own count")
-            names = [name for name, *_ in queues]
-            free = {name: found.free for name in names if (found := standing(name)) is not None}
-            able = [name for name in names if free[name]]
-            if not able:
-                break
-            queue = chance.choice(able)
-            size = free[queue] or 0
-            await asyncio.to_thread(refused, place, f"much-{step}", queue, size + 1)
-            taken = chance.randint(1, size)
-            await asyncio.to_thread(
-                place.region.api.create, bare(f"fits-{step}", place, queue, taken)
-            )
-        else:
-            await view.until(lambda: is_settled(8), "the last one")
-        assert step > 1
-    await asyncio.to_thread(uproot, place, queues, cohorts)
-
-
-def plant(place: Place, queues: Any, cohorts: Any) -> None:
-    own, api = f"{place.namespace}-", place.region.api
-    for name, parent in cohorts:
-        spec = {"parentName": f"{own}{parent}"} if parent else {}
-        api.apply(fleet.named(fleet.KUEUE, "Cohort", f"{own}{name}", spec))
-    for name, cohort, nominal, borrow, lend in queues:
-        share = fleet.Share(
-            capacity_type="ON_DEMAND", nominal=nominal, borrowing=borrow, lending=lend
-        )
-        never = {"withinClusterQueue": "Never", "reclaimWithinCohort": "Never"}
-        made = fleet.cluster_queue(
-            f"{own}{name}", [share], cohort=f"{own}{cohort}" if cohort else "", preemption=never
-        )
-        api.apply(made, fleet.local_queue(name, place.namespace, f"{own}{name}"))
-
-
-def refused(place: Place, name: str, queue: str, gpus: int) -> None:
-    """See that Kueue has looked at a workload and has not let it in; then take it away."""
-    api = place.region.api
-    api.create(bare(name, place, queue, gpus))
-
-    def reason() -> str:
-        found = api.find(fleet.KUEUE, "Workload", name, place.namespace) or {}
-        held = found.get("status", {}).get("conditions", [])
-        assert not any(c["type"] == "QuotaReserved" and c["status"] == "True" for c in held), name
-        return next((c["message"] for c in held if c["type"] == "QuotaReserved"), "")
-
-    wait_until(lambda: "insufficient" in reason(), 30, f"Kueue's word on {name}")
-    api.delete(fleet.KUEUE, "Workload", name, place.namespace)
-    wait_until(
-        lambda: api.find(fleet.KUEUE, "Workload", name, place.namespace) is None, 30, "its end"
-    )
-
-
-def uproot(place: Place, queues: Any, cohorts: Any) -> None:
-    own, api = f"{place.namespace}-", place.region.api
-    for found in api.all(fleet.KUEUE, "Workload", place.namespace):
-        api.delete(fleet.KUEUE, "Workload", found["metadata"]["name"], place.namespace)
-    for name, *_ in queues:
-        api.delete(fleet.KUEUE, "LocalQueue", name, place.namespace)
-        api.delete(fleet.KUEUE, "ClusterQueue", f"{own}{name}")
-    for name, _ in cohorts:
-        api.delete(fleet.KUEUE, "Cohort", f"{own}{name}")
