@@ -137,7 +137,7 @@ def make_agents(parts: Parts) -> Agents:
         counts=shared.counts,
         observers=tuple(_observer(parts, shared, outpost) for outpost in outposts),
         validator=Validator(
-            desk=_desk(parts, shared, "validator"),
+            desk=_desk(parts, shared, "validator", at_once=parts.runs_at_once),
             roster=shared.roster,
             bundles=parts.bundles,
             regions_needing_image=parts.regions_needing_image,

@@ -16,6 +16,9 @@ from broker.model.moment import Moment
 from broker.store.feed import Changes
 
 SPACING_S = 0.02  # news that comes together is taken together
+# Where so many streams changed meanwhile, more are on their way: a storm of submits is looked at
+# a few times a second instead of fifty, and a single run never waits for it.
+MANY, GATHER_S = 8, 0.1
 BUSY_S = 0.1  # file work that is under way is asked for so often
 IDLE_S = 5.0
 # Gates and reports are in stores and bring no news: where a gang is about to start or to stop,
@@ -124,7 +127,7 @@ async def keep_going(
 ) -> None:
     """Tick for ever: at once on news, else after the pause. Raises what the tick raises.
 
-    ``news`` None: nothing makes it sooner.
+    ``news`` None: nothing makes it sooner. Much news is gathered for a moment more.
     """
     while True:
         await tick()
@@ -132,6 +135,8 @@ async def keep_going(
         if news is None:
             await clock.sleep(pause_s())
             continue
+        if len(news) >= MANY:
+            await clock.sleep(GATHER_S)
         await news.wait_within(pause_s())
 
 

@@ -68,6 +68,9 @@ class Changes:
         self._bell.clear()
         return taken
 
+    def __len__(self) -> int:
+        return len(self._streams)
+
     async def wait(self) -> None:
         """Return as soon as there is something to take."""
         await self._bell.wait()

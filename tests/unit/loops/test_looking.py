@@ -6,8 +6,9 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from broker.loops.running import keep_looking
+from broker.loops.running import GATHER_S, MANY, SPACING_S, keep_going, keep_looking
 from broker.model.moment import Moment
+from broker.store.feed import Feed
 from tests.builders import make_moment
 
 
@@ -71,3 +72,29 @@ async def test_a_cluster_that_cannot_tell_is_looked_at_after_each_pause() -> Non
     watched = Watched(HandClock(), news=9)
     looks_s = await looks_of(watched, can_tell=False)
     assert looks_s == pytest.approx([0.0, 0.52, 1.04])
+
+
+async def ticks_of(streams: int) -> list[float]:
+    """Return when an agent ticks while so many streams change during each of its ticks."""
+    clock, changes, ticks_s = HandClock(), Feed().subscribe(), list[float]()
+
+    async def tick() -> None:
+        ticks_s.append(round(clock.slept_s, 6))
+        if len(ticks_s) == 3:
+            raise EnoughError
+        changes.take()
+        changes.add({f"teams/vision/runs/run-{number}" for number in range(streams)})
+
+    with pytest.raises(EnoughError):
+        await keep_going(tick, changes, lambda: 5.0, clock)
+    return ticks_s
+
+
+async def test_news_of_a_few_runs_is_looked_at_at_once() -> None:
+    assert await ticks_of(1) == [0.0, SPACING_S, 2 * SPACING_S]
+
+
+async def test_news_of_many_runs_is_gathered_for_a_moment() -> None:
+    apart_s = SPACING_S + GATHER_S
+    assert apart_s < 0.2
+    assert await ticks_of(MANY) == [0.0, round(apart_s, 6), round(2 * apart_s, 6)]
