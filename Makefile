@@ -69,7 +69,7 @@ lock: ## resolve the dependencies anew and write the lock file
 	build/lock/bin/python -m pip install --quiet uv==0.13.9
 	build/lock/bin/uv pip compile --quiet --upgrade --universal --python-version 3.11 --fork-strategy fewest \
 	  --generate-hashes --no-annotate --no-header --no-emit-index-url --no-emit-find-links \
-	  --extra daemon --extra demo --group dev --output-file $(LOCK) pyproject.toml
+	  --extra daemon --extra demo --extra gcp --group dev --output-file $(LOCK) pyproject.toml
 
 clean: ## remove what was built; the environment stays
 	rm -rf build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -33,8 +33,8 @@ PROJECT: dict[str, Any] = tomllib.loads(text_of("pyproject.toml"))
     ("where", "extras"),
     [
         (CLIENT, ()),
-        (("broker/", "regions/", "replicator/"), ("daemon", "demo")),
-        (("regions/", "replicator/"), ("daemon",)),
+        (("broker/", "regions/", "replicator/"), ("daemon", "demo", "gcp")),
+        (("regions/", "replicator/"), ("daemon", "gcp")),
         (("broker/demo/",), ("demo",)),
     ],
 )
@@ -77,7 +77,7 @@ def test_brokerd_without_the_extra_says_how_to_get_it() -> None:
 
 
 def test_the_lock_has_every_declared_dependency() -> None:
-    everything = declared("daemon", "demo") | names(PROJECT["dependency-groups"]["dev"])
+    everything = declared("daemon", "demo", "gcp") | names(PROJECT["dependency-groups"]["dev"])
     assert everything - locked().keys() == set()
 
 
@@ -93,7 +93,7 @@ def test_the_lock_names_no_host() -> None:
 
 
 def test_tests_import_what_is_declared() -> None:
-    everything = declared("daemon", "demo") | names(PROJECT["dependency-groups"]["dev"])
+    everything = declared("daemon", "demo", "gcp") | names(PROJECT["dependency-groups"]["dev"])
     strangers = {
         name
         for path in written_files(".py")
