@@ -6,25 +6,25 @@ loops look again. Read ``LocalCluster.observe`` first.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from regions import observing
 from regions.cluster import (
     Action,
     ClusterObservation,
     ClusterUnreachableError,
     NoSuchLogError,
     Outcome,
-    PlacementSeen,
     Stage,
 )
-from regions.launcher.store import DirectoryStore, Store
+from regions.launcher.store import DirectoryStore
 from regions.local import clock, seen, wire
 from regions.local.faults import Fault
 from regions.local.orders import Orders
 from regions.local.state import MAX_SIGNALS, Signal
-from regions.local.store_eye import Look, StoreEye
+from regions.store_eye import Look, TimedEye
 
 MAX_GONE = 50_000
 """Members that are remembered to be gone: many times those of all placements that a cluster keeps,
@@ -59,7 +59,7 @@ class LocalCluster:
         self.region = region
         self._socket = socket
         self._deadlines = deadlines
-        self._eye = _SlowEye(DirectoryStore(str(store)), deadlines.store_s)
+        self._eye = TimedEye(DirectoryStore(str(store)), deadlines.store_s)
         self._orders = Orders(self._ask, DirectoryStore(str(store)), deadlines.store_s)
         self._known = _Known()
         self._touched: dict[str, float] = {}
@@ -75,7 +75,10 @@ class LocalCluster:
         active = {*self._known.open_runs(), *self._touched}
         look = await self._eye.look(active, frozenset(self._known.gone), now_s)
         if silence is not None:
-            raise ClusterUnreachableError(silence, self._store_alone(look, silence))
+            alone = observing.store_alone(
+                self.cluster, self.region, look, silence, clock.monotonic_s()
+            )
+            raise ClusterUnreachableError(silence, alone)
         observation = self._observation(look, clock.monotonic_s())
         self._last = replace(observation, changed=None)
         return observation
@@ -210,43 +213,11 @@ class LocalCluster:
             placements=placements,
             epochs=look.epochs,
             signals=tuple(seen.signal_seen(signal, now_s) for signal in known.signals),
-            changed=self._changed(placements, look),
+            changed=observing.changed(self._last, placements, look),
             keeps_secrets=False,
             claims=look.claims,
             unread=look.unread,
         )
-
-    def _store_alone(self, look: Look, silence: str) -> ClusterObservation:
-        blind = (silence, *((f"store: {look.trouble}",) if look.trouble else ()))
-        return ClusterObservation(
-            cluster=self.cluster,
-            region=self.region,
-            seen_at_s=clock.monotonic_s(),
-            is_whole=False,
-            is_store_readable=not look.trouble,
-            blind=blind,
-            queues=(),
-            placements={},
-            epochs=look.epochs,
-            signals=(),
-            changed=None,
-            keeps_secrets=False,
-            claims=look.claims,
-            unread=look.unread,
-        )
-
-    def _changed(
-        self, placements: Mapping[str, PlacementSeen], look: Look
-    ) -> frozenset[str] | None:
-        last = self._last
-        if last is None:
-            return None
-        names = placements.keys() | last.placements.keys()
-        changed = {name for name in names if placements.get(name) != last.placements.get(name)}
-        keys = look.epochs.keys() | last.epochs.keys()
-        changed |= {key.run_key for key in keys if look.epochs.get(key) != last.epochs.get(key)}
-        changed |= look.unread.keys() - last.unread.keys()
-        return frozenset(changed)
 
 
 class _Known:
@@ -289,26 +260,3 @@ class _Known:
             for job in self.jobs.values()
             if job.stage is not Stage.ENDED and job.run_key
         )
-
-
-class _SlowEye:
-    """Looks at a store in a thread, with a deadline. One look at a time: what hangs is waited for
-    by the next look, not joined by a second one."""
-
-    def __init__(self, store: Store, within_s: float) -> None:
-        self._eye = StoreEye(store)
-        self._within_s = within_s
-        self._last = Look(runs={}, epochs={}, claims=None, trouble="not looked at yet")
-        self._running: asyncio.Future[Look] | None = None
-
-    async def look(self, active: Iterable[str], gone: frozenset[str], now_s: float) -> Look:
-        """Look, or say that the store does not answer and what was last known of it."""
-        if self._running is None:
-            loop = asyncio.get_running_loop()
-            self._running = loop.run_in_executor(None, self._eye.look, active, gone, now_s)
-        done, _ = await asyncio.wait({self._running}, timeout=self._within_s)
-        if not done:
-            return replace(self._last, trouble="it did not answer in time")
-        finished, self._running = self._running, None
-        self._last = finished.result()
-        return self._last

@@ -5,18 +5,17 @@ Read ``placement_seen`` first.
 
 from collections.abc import Mapping
 
+from regions import observing
 from regions.cluster import (
     EpochKey,
     EpochSeen,
     FlavorSeen,
     MemberSeen,
-    OwnerState,
     PlacementSeen,
     QueueSeen,
     SignalSeen,
 )
 from regions.gatehouse import RunInStore
-from regions.launcher import layout
 from regions.local import wire
 from regions.local.state import Signal
 
@@ -30,21 +29,15 @@ def placement_seen(
     fresh_s: float,
 ) -> PlacementSeen:
     """Join an object of the cluster with its gate in the store."""
-    in_store = run.placements.get(job.placement) if run is not None else None
-    grant = in_store.grant if in_store is not None else None
-    alive = {member.member for member in job.members if member.is_alive}
-    standing: Mapping[int, str] = {}
-    is_whole = False
-    if in_store is not None and not _is_decided(job, grant, epochs):
-        here = {
-            sighting.gate.nonce
-            for sighting in in_store.watch.sightings
-            if not sighting.gate.member or sighting.gate.member in alive
-        }
-        seen = in_store.standing(now_s, fresh_s)
-        standing = {rank: nonce for rank, nonce in seen.items() if nonce in here}
-        gang = in_store.whole_gang(job.world_size, now_s, fresh_s)
-        is_whole = gang is not None and here.issuperset(gang)
+    gate = observing.at_gate(
+        job.placement,
+        run,
+        epochs,
+        ranks=job.world_size,
+        alive={member.member for member in job.members if member.is_alive},
+        now_s=now_s,
+        fresh_s=fresh_s,
+    )
     return PlacementSeen(
         placement=job.placement,
         run_key=job.run_key,
@@ -59,23 +52,14 @@ def placement_seen(
         nodes_here=job.nodes_here,
         nodes_wanted=job.nodes_wanted,
         members=tuple(member_seen(member) for member in job.members),
-        standing=standing,
-        is_whole_at_gate=is_whole,
-        is_granted=isinstance(grant, layout.Grant),
+        standing=gate.standing,
+        is_whole_at_gate=gate.is_whole,
+        is_granted=gate.is_granted,
         labels=job.labels,
         eta_s=max(0.0, job.eta_s - now_s) if job.eta_s is not None else None,
         history=tuple((max(0.0, now_s - at_s), count) for at_s, count in job.history),
         first_exit=job.first_exit,
     )
-
-
-def _is_decided(job: wire.JobView, grant: object, epochs: Mapping[EpochKey, EpochSeen]) -> bool:
-    """Whether the placement's gang has left the gate: its epoch has an owner."""
-    if not isinstance(grant, layout.Grant):
-        return False
-    key = EpochKey(run_key=job.run_key, number=grant.epoch.number, nonce=grant.epoch.nonce)
-    seen = epochs.get(key)
-    return seen is not None and seen.owner in (OwnerState.STARTED, OwnerState.REVOKED)
 
 
 def member_seen(member: wire.MemberView) -> MemberSeen:

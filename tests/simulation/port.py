@@ -37,7 +37,7 @@ from regions.launcher.store import StoreUnreachable
 from regions.local import seen, wire
 from regions.local.orders import gang_spec
 from regions.local.state import Signal, WithdrawOrder
-from regions.local.store_eye import Look, StoreEye
+from regions.store_eye import Look, StoreEye
 from tests.fakes.region_store import ControlStore
 from tests.simulation.place import BrokerLine, Place
 from tests.simulation.processes import GATE_FRESH_S

@@ -12,9 +12,9 @@ from regions.gatehouse import claim_identity, revoke, write_grant
 from regions.launcher import codec, layout
 from regions.launcher.store import DirectoryStore
 from regions.local import client, wire
-from regions.local.client import _Known, _SlowEye
+from regions.local.client import _Known
 from regions.local.state import Signal
-from regions.local.store_eye import CLAIMS_S, RESYNC_S, StoreEye
+from regions.store_eye import CLAIMS_S, RESYNC_S, StoreEye, TimedEye
 
 
 def make_job(placement: str, **changes: object) -> wire.JobView:
@@ -133,13 +133,13 @@ class HangingStore(DirectoryStore):
 async def test_a_store_that_hangs_is_said_and_asked_only_once(tmp_path: Path) -> None:
     DirectoryStore.create(str(tmp_path / "store"))
     store = HangingStore(str(tmp_path / "store"))
-    eye = _SlowEye(store, within_s=0.05)
+    eye = TimedEye(store, within_s=0.05)
     for _ in range(3):
         look = await eye.look((), frozenset(), 0.0)
         assert look.trouble
     assert store.asked == 1
     store.answers.set()
-    eye = _SlowEye(store, within_s=30.0)
+    eye = TimedEye(store, within_s=30.0)
     assert (await eye.look((), frozenset(), 0.0)).trouble == ""
 
 

@@ -3,11 +3,12 @@
 The rule: a store that cannot be read leaves everything as it was last known, and is said to be so;
 nothing becomes absent by it. What cannot be read of one run is that run's alone. The cluster is
 looked at before the store, so that a process seen gone has had the time to write its last word.
-Read ``StoreEye.look`` first.
+Read ``StoreEye.look`` first; every kind of cluster looks through a ``TimedEye``.
 """
 
+import asyncio
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from regions import gatehouse
 from regions.cluster import (
@@ -152,6 +153,29 @@ class StoreEye:
             self._open.discard(run_key)
         else:
             self._open.add(run_key)
+
+
+class TimedEye:
+    """Looks at a store in a thread, with a deadline. One look at a time: what hangs is waited for
+    by the next look, not joined by a second one."""
+
+    def __init__(self, store: Store, within_s: float) -> None:
+        self._eye = StoreEye(store)
+        self._within_s = within_s
+        self._last = Look(runs={}, epochs={}, claims=None, trouble="not looked at yet")
+        self._running: asyncio.Future[Look] | None = None
+
+    async def look(self, active: Iterable[str], gone: frozenset[str], now_s: float) -> Look:
+        """Look, or say that the store does not answer and what was last known of it."""
+        if self._running is None:
+            loop = asyncio.get_running_loop()
+            self._running = loop.run_in_executor(None, self._eye.look, active, gone, now_s)
+        done, _ = await asyncio.wait({self._running}, timeout=self._within_s)
+        if not done:
+            return replace(self._last, trouble="it did not answer in time")
+        finished, self._running = self._running, None
+        self._last = finished.result()
+        return self._last
 
 
 def _closed(run: RunInStore, over: set[EpochKey]) -> Closed:
