@@ -20,7 +20,7 @@ from broker.history.evolving_checkpoint import doubted_anew
 from broker.history.moves import begin_run, move_run
 from broker.model.checkpoint import Checkpoint
 from broker.model.moment import Moment
-from broker.model.reasons import FailureClass, Reason
+from broker.model.reasons import TURNS, FailureClass, Reason
 from broker.model.replacing import replace
 from broker.model.run import Ending, ResumeWish, Run, Why
 from broker.model.states import RunState
@@ -122,8 +122,10 @@ def _looking(message: str, at: Moment) -> Why:
 
 
 def _explained(run: Run, event: WaitExplained, at: Moment) -> Run:
-    # A new sentence for the same reason is the same wait.
-    since_s = run.why.since_s if run.why.reason is event.reason else at.elapsed_s
+    # A new sentence for the same reason is the same wait, and a turn is one whatever it waits for:
+    # its patience would else begin anew each time that the line before the run changes.
+    is_same = run.why.reason is event.reason or {run.why.reason, event.reason} <= TURNS
+    since_s = run.why.since_s if is_same else at.elapsed_s
     why = Why(
         reason=event.reason,
         message=event.message,

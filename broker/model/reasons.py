@@ -138,3 +138,7 @@ class Reason(StrEnum):
     LOG_UNWRITABLE = "LOG_UNWRITABLE"
     POSITION_TOO_OLD = "POSITION_TOO_OLD"
     SHUTTING_DOWN = "SHUTTING_DOWN"
+
+
+TURNS = frozenset({Reason.WAITING_FOR_TURN, Reason.WOULD_DELAY_LARGER})
+"""One wait with two sentences: it ends when others have gone before."""

@@ -10,11 +10,12 @@ from dataclasses import dataclass
 from broker.model.capacity import Offer
 from broker.model.intent import AfterMaxWait
 from broker.model.moment import Moment
+from broker.model.reasons import TURNS
 from broker.model.run import Run
 from broker.placement.hedge import bounds, waiting_legs
 from broker.placement.ladder import last_rung
 from broker.placement.rank import delay_cost, worth
-from broker.placement.share import TURNS, Blocked, Tally
+from broker.placement.share import Blocked, Tally
 from broker.placement.view import View
 from broker.placement.wait import ends_s, limit_s
 

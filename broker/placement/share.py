@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 
 from broker.model.capacity import Certainty, FlavorFacts, FlavorKey, Offer
 from broker.model.moment import Moment
-from broker.model.reasons import Reason
+from broker.model.reasons import TURNS, Reason
 from broker.model.run import Run
 from broker.placement.demand import rank_of
 from broker.placement.forecast import STARTUP_S
@@ -22,8 +22,6 @@ from broker.placement.load import LineSum, WaitingGang
 from broker.placement.view import View
 
 CROWD = 3  # runs that lost their place together and do not all rush to the same one
-# Waits that end when others have gone before; whoever does not go there need not wait so.
-TURNS = frozenset({Reason.WAITING_FOR_TURN, Reason.WOULD_DELAY_LARGER})
 QUEUE_AHEAD = 2  # gangs beyond the free quota: the next two starts, and no crowd to take back
 
 

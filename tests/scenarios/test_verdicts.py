@@ -190,7 +190,18 @@ async def test_a_failure_that_is_heard_after_a_drain_was_asked_is_the_runs_own(r
 async def test_what_fails_once_it_was_asked_to_leave_is_no_failure_of_the_run(rig: Rig) -> None:
     name = await training(rig)
     await rig.order("alpha", DrainRegion(message="work on its power", grace_s=120.0))
-    await rig.meanwhile(lambda: rig.is_in_store(name, "alpha", "drain"))
+    await rig.meanwhile(lambda: rig.gang(name)[1].was_asked)
     rig.gang(name)[1].child_exited(7)
     run = await judged(rig, name)
     assert (run.state, run.user_failures) == (RunState.QUEUED, 0)
+
+
+@directed("alpha")
+async def test_what_fails_before_it_has_heard_that_it_is_to_leave_is_the_runs_own(rig: Rig) -> None:
+    name = await training(rig)
+    await rig.order("alpha", DrainRegion(message="work on its power", grace_s=120.0))
+    await rig.meanwhile(lambda: rig.is_in_store(name, "alpha", "drain"))
+    assert not rig.gang(name)[1].was_asked
+    rig.gang(name)[1].child_exited(7)
+    run = await judged(rig, name)
+    assert outcome(run)[:2] == (RunState.FAILED, Reason.FAILED_BEFORE_CHECKPOINT)

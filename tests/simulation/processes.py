@@ -121,6 +121,11 @@ class Process:
         ground.later(ground.draw(0.0, 1.0), self.look)
 
     @property
+    def was_asked(self) -> bool:
+        """Whether it has heard that it is to leave."""
+        return self._is_draining or self.stop_heard_s is not None
+
+    @property
     def key(self) -> tuple[str, str]:
         """Its gang's own name: a gang that was created again is another."""
         uid, generation, _ = self.member.rsplit("-", 2)
@@ -349,7 +354,7 @@ class Process:
             cause=cause.value,
             exit_code=code if code is not None and code >= 0 else None,
             signal=-code if code is not None and code < 0 else None,
-            was_asked=self._is_draining or self.stop_heard_s is not None,
+            was_asked=self.was_asked,
             at_unix_s=self.ground.now_s(),
         )
         if self.grant is None:

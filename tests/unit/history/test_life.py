@@ -336,6 +336,18 @@ def test_a_wait_keeps_its_beginning_while_its_reason_stays() -> None:
     assert (story.run.why.since_s, story.run.why.message) == (10.0, "16 ahead")
 
 
+def test_a_wait_for_a_turn_keeps_its_beginning_whoever_goes_before() -> None:
+    story = Story().accepted()
+    turn = ExplainWait(
+        reason=Reason.WAITING_FOR_TURN, message="2 before", next_action="look", next_at_s=100.0
+    )
+    large = replace(turn, reason=Reason.WOULD_DELAY_LARGER, message="a large gang waits")
+    story.wait(10).do(turn).wait(10).do(large).wait(10).do(turn)
+    assert story.run.why.since_s == 10.0
+    story.do(replace(turn, reason=Reason.WAITING_FOR_QUOTA))
+    assert story.run.why.since_s == 30.0
+
+
 def test_a_wait_without_a_next_action_is_refused() -> None:
     silent = ExplainWait(
         reason=Reason.WAITING_FOR_QUOTA, message="waiting", next_action="", next_at_s=None
