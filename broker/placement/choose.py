@@ -41,8 +41,7 @@ def choose(view: View, tally: Tally, run: Run, offers: list[Offer], now: Moment)
     for price, offer in ranked(view, tally, run, counted(run, offers, now), now):
         if price > bar and bar_s == float("inf"):
             break
-        block = bounds(view, tally, run, legs, offer) if legs else None
-        block = block or tally.blocks(run, offer, now)
+        block = block_of(view, tally, run, offer, now)
         if price > bar:
             if block is None:
                 return Chosen(offer=None, blocked=tuple(blocked), dearer=offer, dearer_at_s=bar_s)
@@ -56,6 +55,13 @@ def choose(view: View, tally: Tally, run: Run, offers: list[Offer], now: Moment)
             bar = min(bar, price + delay_cost(view, run, offer, block.lasts_s))
             bar_s = max(bar_s, over_s)
     return Chosen(offer=None, blocked=tuple(blocked))
+
+
+def block_of(view: View, tally: Tally, run: Run, offer: Offer, now: Moment) -> Blocked | None:
+    """Return why a feasible offer may not be taken now, or None."""
+    legs = waiting_legs(run)
+    block = bounds(view, tally, run, legs, offer) if legs else None
+    return block or tally.blocks(run, offer, now)
 
 
 def _outwaited_s(run: Run, block: Blocked, now: Moment) -> float:

@@ -10,12 +10,12 @@ from broker.model.capacity import Comparison, Offer
 from broker.model.moment import Moment
 from broker.model.reasons import Reason
 from broker.model.run import Run
-from broker.placement.choose import Chosen, counted, ranked
+from broker.placement.choose import Chosen, block_of, counted, ranked
 from broker.placement.feasible import Question
 from broker.placement.fit import words_of
 from broker.placement.ladder import last_rung
 from broker.placement.rank import SPREAD_CROWD, SPREAD_USUAL, Parts, delay_cost, lot, parts
-from broker.placement.share import Tally
+from broker.placement.share import Blocked, Tally
 from broker.placement.view import View
 from broker.placement.words import counted as count_of
 from broker.placement.words import duration
@@ -67,6 +67,10 @@ def compared(
     values = [_value(view, run, offer, tally, now) for offer in in_order]
     blocks = {_place(block.offer): block for block in choice.blocked}
     taken = None if choice.offer is None else _place(choice.offer)
+    if taken is None:
+        # The choice asks no further than the first that is worth a wait: what follows it may be
+        # dearer, and yet be kept from starting by the same cap.
+        blocks |= _blocks(view, tally, run, [one for one in in_order if _place(one) in counts], now)
     # What is compared with is what is taken, else what would be if it might.
     first = next((v for v in values if _place(v.offer) == taken), None)
     first = first or next((v for v in values if _place(v.offer) in counts), None)
@@ -75,8 +79,7 @@ def compared(
         place = _place(value.offer)
         if place == taken:
             found.append(_best(value, values))
-        elif place in blocks:
-            block = blocks[place]
+        elif (block := blocks.get(place)) is not None:
             found.append(_held_back(value.offer, block.reason, block.message))
         elif place not in counts:
             found.append(_set_aside(run, value.offer))
@@ -84,6 +87,13 @@ def compared(
             assert first is not None, "an offer that counts, and none that does"
             found.append(_behind(run, value, first, is_taken=taken is not None))
     return tuple(found)
+
+
+def _blocks(
+    view: View, tally: Tally, run: Run, offers: list[Offer], now: Moment
+) -> dict[tuple[object, int], Blocked]:
+    found = ((offer, block_of(view, tally, run, offer, now)) for offer in offers)
+    return {_place(offer): block for offer, block in found if block is not None}
 
 
 def _value(view: View, run: Run, offer: Offer, tally: Tally, now: Moment) -> _Value:

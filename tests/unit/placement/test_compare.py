@@ -1,6 +1,7 @@
 """Why an offer is first, and why another is not: the part of the score that decided."""
 
 from dataclasses import replace
+from decimal import Decimal
 
 import pytest
 from hypothesis import given
@@ -8,7 +9,7 @@ from hypothesis import strategies as st
 
 from broker.model.capacity import Comparison, FlavorFacts
 from broker.model.intent import AfterMaxWait, CapacityType, HardwareOption, Terms
-from broker.model.policy import RegionPolicy
+from broker.model.policy import RegionPolicy, TeamCaps, TeamStanding
 from broker.model.reasons import Reason
 from broker.model.run import Run
 from broker.placement.compare import Compared
@@ -88,6 +89,39 @@ def test_what_may_not_be_taken_now_says_what_holds_it_back() -> None:
     assert found["alpha"].comparison is Comparison.HELD_BACK
     assert found["alpha"].reason is Reason.WOULD_DELAY_LARGER
     assert found["beta"].comparison in (Comparison.BEST, Comparison.DEARER)
+
+
+def test_a_cap_that_keeps_every_place_from_starting_is_said_of_each() -> None:
+    dear = make_flavor("beta", price="9", nodes_free=8)
+    view = make_view(make_cluster(ALPHA), make_cluster(dear))
+    view.apply_team("nlp", capped(running_gpus=0))
+    found = told(view, waiting_run())
+    assert {name: one.reason for name, one in found.items()} == {
+        "alpha": Reason.TEAM_GPUS_SPENT,
+        "beta": Reason.TEAM_GPUS_SPENT,
+    }
+    said = "not now: team nlp holds 0 of its 0 GPUs, the gang takes 8"
+    assert [one.message for one in found.values()] == [said, said]
+
+
+def test_a_place_that_is_free_is_said_to_be_worth_less_than_a_wait() -> None:
+    large = with_legs(waiting_run("large", hardware=gang(8)), leg_at(ALPHA, nodes=8))
+    full = replace(ALPHA, reserved=8)
+    dear = make_flavor("beta", price="4000", nodes_free=8)
+    view = make_view(make_cluster(full), make_cluster(dear), runs=[large])
+    found = told(view, waiting_run("small", created_s=5.0))
+    assert found["beta"].comparison is Comparison.DEARER
+    assert found["beta"].message.endswith("waiting for a place in alpha-region is the better buy")
+
+
+def capped(running_gpus: int) -> TeamStanding:
+    return TeamStanding(
+        caps=TeamCaps(running_gpus=running_gpus),
+        running_gpus=0,
+        gate_gpus=0,
+        gate_gpu_minutes_today=0.0,
+        spent=Decimal(0),
+    )
 
 
 def test_past_max_wait_only_the_last_rung_counts_and_the_others_say_so() -> None:
