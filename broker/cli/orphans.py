@@ -1,4 +1,4 @@
-"""``broker orphans``: what stands in clusters and is of no run, and the removal of what is ours.
+"""``broker orphans``: what stands in clusters and belongs to no run, and the removal of ours.
 
 The rule: only what carries the mark of the broker's own log is removed, and only by name.
 Read ``listing`` first.
@@ -15,12 +15,13 @@ from broker.cli.verbs import Family, verb
 from broker.sdk.errors import NotFound
 from broker.v1 import region_pb2
 
+NONE = "no orphans: all that was seen in clusters belongs to a run of this broker"
 ORPHANS = ("ORPHAN", "CLUSTER", "SINCE", "OURS", "SAID")
 
 
 @click.group(cls=Family, default="list", name="orphans", example="broker orphans")
 def orphans() -> None:
-    """See what is in clusters and of no run. Without a verb they are listed."""
+    """See what is in clusters and belongs to no run. Without a verb they are listed."""
 
 
 @verb(name="list", example="broker orphans")
@@ -50,7 +51,7 @@ def listing(session: Session) -> None:
         )
         return
     if not found:
-        session.say("nothing in any cluster is of no run")
+        session.say(NONE)
         return
     session.say(words.table(ORPHANS, [_row(session, *one) for one in found]))
 

@@ -43,7 +43,7 @@ VERBS: dict[str, dict[str, tuple[str, str]]] = {
         "regions": ("regions", "see, cordon and drain regions"),
         "policy": ("policy", "read and set what a region allows"),
         "team": ("team", "teams and their caps"),
-        "orphans": ("orphans", "what is in clusters and of no run"),
+        "orphans": ("orphans", "what is in clusters and belongs to no run"),
         "cleanup": ("upkeep", "what is left over, and let go of it"),
         "doctor": ("upkeep", "check everything from here to the regions"),
         "local": ("local", "make embedded regions misbehave"),
