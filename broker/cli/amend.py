@@ -8,14 +8,15 @@ from typing import Any
 
 import click
 
-from broker.cli import words
 from broker.cli.arguments import FILE, RUN, source_of
+from broker.cli.following import short
 from broker.cli.options import put_terms, with_terms
 from broker.cli.session import Session
+from broker.cli.status import has_ended
 from broker.cli.verbs import verb
 from broker.sdk.errors import IntentError
 from broker.sdk.showing import as_yaml
-from broker.v1 import intent_pb2
+from broker.v1 import intent_pb2, run_pb2
 
 
 @verb(
@@ -52,7 +53,15 @@ def amend(session: Session, run: str, *, file: Path | None, edit: bool, **said: 
         return
     for line in differences(before.intent.terms, found.intent.terms):
         session.say(line)
-    session.note(f"see what it brings: broker explain {words.team_of(name)}/{words.id_of(name)}")
+    session.note(what_follows(found))
+
+
+def what_follows(run: run_pb2.Run) -> str:
+    """Return what to type next: to a run that is over, new terms bring nothing by themselves."""
+    name = short(run.name)
+    if has_ended(run):
+        return f"it has ended, and stays so until it is brought back: broker resume {name}"
+    return f"see what it brings: broker explain {name}"
 
 
 def differences(before: intent_pb2.Terms, after: intent_pb2.Terms) -> list[str]:
