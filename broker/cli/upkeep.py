@@ -97,8 +97,13 @@ def _broker_checks(session: Session) -> Iterator[Check]:
             said="not seen since the restore, so nothing is granted; broker regions waive"
             f" {region} goes on without",
         )
-    for warning in broker.warnings:
+    for warning in warnings_of(broker.warnings):
         yield Check(what="broker", is_well=False, said=warning)
+
+
+def warnings_of(warnings: Iterable[str]) -> list[str]:
+    """Return the broker's warnings but for those of regions, whose own checks tell of them."""
+    return [warning for warning in warnings if not warning.startswith("regions/")]
 
 
 def _region_checks(region: region_pb2.Region, now_s: float) -> Iterator[Check]:
