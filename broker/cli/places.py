@@ -129,6 +129,10 @@ def _refusal(refusal: offer_pb2.Refusal) -> tuple[str, ...]:
 # ---- simulate --------------------------------------------------------------------------------
 
 
+# The title of a variant with its estimate, or None with the error that it was refused with.
+Tried = tuple[str, offer_pb2.Estimate | None, str]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Variant:
     """The intent under other terms."""
@@ -148,7 +152,7 @@ def simulate(session: Session, **said: Any) -> None:
     """
     found = intent_of(said)
     team = found.team or session.team
-    tried: list[tuple[str, offer_pb2.Estimate | None, str]] = []
+    tried: list[Tried] = []
     there = [words.id_of(region.name) for region in session.client.regions.find().regions]
     for variant in variants(found.message, there):
         try:
@@ -160,9 +164,31 @@ def simulate(session: Session, **said: Any) -> None:
         else:
             tried.append((variant.title, answer.estimate, ""))
     if session.is_json:
-        session.show_json({"variants": [_variant_json(*one) for one in tried]})
+        session.show_json({"variants": [tried_json(*one) for one in tried]})
         return
     session.say(words.table(TRIES, [_variant_row(*one) for one in tried]))
+    for line in why_nowhere(tried):
+        session.say(line)
+
+
+def why_nowhere(tried: Sequence[Tried]) -> list[str]:
+    """Return one line for each reason why terms lead nowhere; what all of them share names none."""
+    titles: dict[str, list[str]] = {}
+    for title, found, error in tried:
+        reason = _why_nowhere(found, error)
+        if reason:
+            titles.setdefault(reason, []).append(title)
+    return [
+        f"nowhere: {reason}" if len(those) == len(tried) else f"{'; '.join(those)}: {reason}"
+        for reason, those in titles.items()
+    ]
+
+
+def _why_nowhere(found: offer_pb2.Estimate | None, error: str) -> str:
+    """Return why these terms lead nowhere, empty where they lead somewhere."""
+    if found is None:
+        return error
+    return "" if found.offers else found.summary
 
 
 AS_IT_IS = "as it is"
@@ -212,13 +238,19 @@ def _copy(intent: intent_pb2.Intent) -> intent_pb2.Intent:
     return copied
 
 
-def _variant_json(title: str, found: offer_pb2.Estimate | None, error: str) -> dict[str, Any]:
-    return {"terms": title, "error": error, "estimate": as_json(found) if found else None}
+def tried_json(title: str, found: offer_pb2.Estimate | None, error: str) -> dict[str, Any]:
+    """Return what programs read of a variant."""
+    return {
+        "terms": title,
+        "error": error,
+        "why_nowhere": _why_nowhere(found, error),
+        "estimate": as_json(found) if found else None,
+    }
 
 
 def _variant_row(title: str, found: offer_pb2.Estimate | None, error: str) -> tuple[str, ...]:
     if found is None:
-        return (title, "-", "-", "-", "-", error)
+        return (title, "refused", "-", "-", "-", "-")
     offers = list(found.offers)
     best = next((offer for offer in offers if offer.chosen), next(iter(offers), None))
     if best is None:

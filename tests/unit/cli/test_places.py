@@ -6,7 +6,7 @@ import pytest
 
 from broker.cli import exits
 from broker.cli.main import main
-from broker.cli.places import show_estimate, variants
+from broker.cli.places import Tried, show_estimate, tried_json, variants, why_nowhere
 from broker.cli.session import Session
 from broker.v1 import intent_pb2, offer_pb2
 
@@ -33,6 +33,35 @@ def test_a_working_directory_that_is_not_there_is_refused_before_anything_is_ask
     typed = ["submit", "--workdir", "/nowhere/at/all", "--validate-only", "--", "true"]
     assert main(typed) == exits.USAGE
     assert "/nowhere/at/all" in capsys.readouterr().err
+
+
+NEVER = "no place can ever take it; none has nodes with 8 x H100"
+NONE = offer_pb2.Estimate(refusals=[offer_pb2.Refusal()], summary=NEVER, never_fits=True)
+SOME = offer_pb2.Estimate(offers=[offer_pb2.Offer(gpus=1)], summary="a place was found")
+
+
+def test_terms_that_lead_nowhere_are_told_why_once() -> None:
+    whole: list[Tried] = [("as it is", NONE, ""), ("only spot", NONE, ""), ("only flex", NONE, "")]
+    assert why_nowhere(whole) == [f"nowhere: {NEVER}"]
+    some: list[Tried] = [("as it is", SOME, ""), ("only spot", NONE, ""), ("only flex", NONE, "")]
+    assert why_nowhere(some) == [f"only spot; only flex: {NEVER}"]
+    refused: list[Tried] = [*some, ("only mars", None, "there is no region mars")]
+    assert why_nowhere(refused) == [
+        f"only spot; only flex: {NEVER}",
+        "only mars: there is no region mars",
+    ]
+    assert why_nowhere([("as it is", SOME, "")]) == []
+
+
+def test_programs_are_told_why_too() -> None:
+    assert tried_json("only spot", NONE, "")["why_nowhere"] == NEVER
+    assert tried_json("as it is", SOME, "")["why_nowhere"] == ""
+    assert tried_json("only mars", None, "there is no region mars") == {
+        "terms": "only mars",
+        "error": "there is no region mars",
+        "why_nowhere": "there is no region mars",
+        "estimate": None,
+    }
 
 
 def tried(regions: list[str], *capacity_types: int) -> dict[str, list[str]]:
