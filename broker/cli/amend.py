@@ -60,7 +60,9 @@ def what_follows(run: run_pb2.Run) -> str:
     """Return what to type next: to a run that is over, new terms bring nothing by themselves."""
     name = short(run.name)
     if has_ended(run):
-        return f"it has ended, and stays so until it is brought back: broker resume {name}"
+        # One that succeeded goes on with nothing: it is told what to go back to.
+        step = " --from-step N" if run.state == run_pb2.RUN_STATE_SUCCEEDED else ""
+        return f"it has ended, and stays so until it is brought back: broker resume {name}{step}"
     return f"see what it brings: broker explain {name}"
 
 

@@ -37,6 +37,13 @@ def test_a_cancel_says_whether_it_is_over_or_what_it_waits_for(run: run_pb2.Run,
             run_pb2.Run(state=CANCELLED),
             "it has ended, and stays so until it is brought back: broker resume vision/digits",
         ),
+        (
+            run_pb2.Run(state=run_pb2.RUN_STATE_SUCCEEDED),
+            (
+                "it has ended, and stays so until it is brought back: "
+                "broker resume vision/digits --from-step N"
+            ),
+        ),
     ],
 )
 def test_an_amended_run_that_is_over_is_told_to_wait_for_its_resume(
