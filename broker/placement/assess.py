@@ -4,7 +4,7 @@ The rule: what was found for a place is kept for its group until the place chang
 it stale, so that a tick judges only what changed. Read ``assess``.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from itertools import islice
 
 from broker.model.capacity import FlavorKey, Offer, Refusal
@@ -44,6 +44,14 @@ def assess(view: View, run: Run, now: Moment, group: Group | None) -> Assessment
     if changed:
         group.assessment = _sorted_out(view, run, group.found.values())
     return group.assessment
+
+
+def offers(view: View, run: Run, now: Moment) -> Iterator[Offer]:
+    """Yield what could take the run by itself, in no order of worth; each is judged when asked."""
+    for place in _places(view, run):
+        found = _judge(view, run, place, now)
+        if isinstance(found, Offer):
+            yield found
 
 
 def mismatches(view: View, run: Run, now: Moment) -> list[Refusal]:

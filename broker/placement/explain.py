@@ -21,7 +21,7 @@ from broker.placement.group import Assessment
 from broker.placement.hedge import waiting_legs
 from broker.placement.ladder import RESERVE_UNKNOWN_S, climbs_at_s, last_rung
 from broker.placement.nearest import is_seen, listed
-from broker.placement.patience import row_for, stuck_at_s
+from broker.placement.remedy import given_back_at_s, what_follows
 from broker.placement.share import Blocked, Tally
 from broker.placement.view import View
 from broker.placement.wait import ends_s
@@ -176,10 +176,12 @@ def say_leg(view: View, run: Run, legs: list[Placement], now: Moment) -> SayWait
         reason, message = unheard[0], unheard[1] + more
         action, at_s = "every other place is looked at again", now.elapsed_s + LOOK_S
     elif leg.stuck is None:
-        action, at_s = row_for(leg.why.reason).next_action, stuck_at_s(view, leg)
+        action, at_s = what_follows(view, run, leg, now)
         if leg.epoch is not None and reason is Reason.AT_GATE:
             # Whole and granted: its next step is to begin, whatever max wait would bring.
             return SayWait(reason=reason, message=message, next_action=action, next_at_s=at_s)
+    elif (back_s := given_back_at_s(view, leg)) is not None:
+        action, at_s = "this one is given back; other places are looked at till then", back_s
     else:
         action, at_s = "every other place is looked at again", now.elapsed_s + LOOK_S
     action, at_s = next_step(run, RESERVE_UNKNOWN_S, now, action, max(1.0, at_s - now.elapsed_s))

@@ -12,7 +12,12 @@ from broker.model.capacity import FlavorFacts
 from broker.model.policy import RegionPolicy
 from broker.model.reasons import Reason
 from broker.model.run import Placement
+from broker.model.states import PlacementState
 from broker.placement.view import View
+
+HOLD_MIN_S = 20.0  # a leg elsewhere needs this long to be chosen, queued and seen
+# Where a leg has machines of its own; before, it only stands in line.
+HOLDING = frozenset({PlacementState.PROVISIONING, PlacementState.AT_GATE})
 
 
 class Remedy(StrEnum):
@@ -112,6 +117,13 @@ def stuck_at_s(view: View, leg: Placement) -> float:
     """Return when a leg's present wait is judged stuck (broker seconds)."""
     policy = view.region(leg.site.region).policy
     return leg.why.since_s + patience_s(leg.why.reason, policy, view.flavors.get(leg.site.key))
+
+
+def hold_s(view: View, leg: Placement, cause: Reason) -> float:
+    """Return how long a leg judged stuck is kept beside its replacement: its patience once more."""
+    policy = view.region(leg.site.region).policy
+    rows = [row for row in ROWS.values() if row.cause is cause]
+    return max([HOLD_MIN_S, *(row.patience_s(policy) for row in rows)])
 
 
 def patience_s(reason: Reason, policy: RegionPolicy, flavor: FlavorFacts | None) -> float:

@@ -13,12 +13,16 @@ from broker.model.run import Placement, Run
 from broker.model.states import PlacementState
 from broker.placement.assess import assess
 from broker.placement.hedge import waiting_legs
-from broker.placement.patience import ROWS, Remedy, remedy_for, row_for, stuck_at_s
+from broker.placement.patience import (
+    Remedy,
+    hold_s,
+    remedy_for,
+    row_for,
+    stuck_at_s,
+)
+from broker.placement.remedy import action_for, given_back_at_s, is_whole
 from broker.placement.view import View
 from broker.placement.words import duration
-
-HOLD_MIN_S = 20.0  # a leg elsewhere needs this long to be chosen, queued and seen
-_HOLDING = frozenset({PlacementState.PROVISIONING, PlacementState.AT_GATE})
 
 
 def judge_waits(view: View, run: Run, now: Moment) -> tuple[RunCommand, ...]:
@@ -28,7 +32,7 @@ def judge_waits(view: View, run: Run, now: Moment) -> tuple[RunCommand, ...]:
     legs = waiting_legs(run)
     told: list[RunCommand] = []
     for leg in legs:
-        verdict = _judge(view, leg, now)
+        verdict = _judge(view, run, leg, now)
         if verdict is not None:
             told.append(verdict)
         elif leg.stuck is not None and _is_given_up(view, run, legs, leg, now):
@@ -40,18 +44,10 @@ def judged_at_s(view: View, leg: Placement) -> float:
     """Return when a leg is judged, or given back once it was (broker seconds)."""
     if leg.stuck is None:
         return stuck_at_s(view, leg)
-    return leg.stuck.since_s + hold_s(view, leg)
+    return leg.stuck.since_s + hold_s(view, leg, leg.stuck.reason)
 
 
-def hold_s(view: View, leg: Placement) -> float:
-    """Return how long a stuck leg is kept beside its replacement: its patience once more."""
-    cause = Reason.UNKNOWN if leg.stuck is None else leg.stuck.reason
-    policy = view.region(leg.site.region).policy
-    rows = [row for row in ROWS.values() if row.cause is cause]
-    return max([HOLD_MIN_S, *(row.patience_s(policy) for row in rows)])
-
-
-def _judge(view: View, leg: Placement, now: Moment) -> JudgeStuck | None:
+def _judge(view: View, run: Run, leg: Placement, now: Moment) -> JudgeStuck | None:
     silent = _silence(view, leg, now) if leg.stuck is None else None
     if silent is not None:
         return silent
@@ -67,7 +63,7 @@ def _judge(view: View, leg: Placement, now: Moment) -> JudgeStuck | None:
         placement=leg.id,
         cause=row.cause,
         evidence=f"{_words(leg.why.reason)} for {waited} {where}{said}",
-        action=row.next_action,
+        action=action_for(view, run, leg, now),
     )
 
 
@@ -95,17 +91,16 @@ def _is_reported(view: View, leg: Placement) -> bool:
 
 def _is_given_up(view: View, run: Run, legs: list[Placement], leg: Placement, now: Moment) -> bool:
     assert leg.stuck is not None, "only a judged leg is given up"
-    is_whole = leg.state is PlacementState.AT_GATE and leg.why.reason is Reason.AT_GATE
-    if is_whole and leg.stuck.reason is not Reason.GATE_TIMEOUT:
+    if is_whole(leg) and leg.stuck.reason is not Reason.GATE_TIMEOUT:
         return False
     remedy = remedy_for(leg.stuck.reason)
     if remedy is Remedy.LEAVE:
         return True
-    if now.elapsed_s < leg.stuck.since_s + hold_s(view, leg):
+    back_s = given_back_at_s(view, leg)
+    if back_s is not None:
+        return now.elapsed_s >= back_s
+    if now.elapsed_s < leg.stuck.since_s + hold_s(view, leg, leg.stuck.reason):
         return False
-    is_holding = leg.state in _HOLDING
-    if remedy is Remedy.MOVE and is_holding:
-        return True
     # It stands in line for nothing but time; room for another try is the one reason to leave.
     is_next = _is_full(view, legs) and leg is _oldest_stuck(legs)
     return is_next and bool(assess(view, run, now, None).offers)

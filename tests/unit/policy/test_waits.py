@@ -9,6 +9,7 @@ from broker.model.policy import RegionPolicy, TeamCaps, TeamStanding
 from broker.model.reasons import Reason
 from broker.model.run import Arrival, Purpose
 from broker.model.states import PlacementState
+from broker.placement.explain import explain
 from broker.placement.patience import ROWS, Remedy
 from tests.unit.placement.pictures import make_flavor
 from tests.unit.policy.scene import Scene
@@ -147,6 +148,58 @@ def test_nodes_held_for_nothing_are_given_back_after_as_long_again() -> None:
     scene.obeys()
     assert withdrawn(scene.told_after(59.0)) == []
     assert withdrawn(scene.told_after(1.0)) == [("alph", Reason.PARTIAL_ARRIVAL)]
+
+
+NO_OTHER = "no other place is open to it now; all are looked at again"
+
+
+def said(scene: Scene) -> tuple[str, float]:
+    """Return what the run is told that happens next, and in how many seconds."""
+    scene.view.apply_run(scene.run)
+    wait = explain(scene.view, scene.run, scene.story.now).wait
+    return wait.next_action, wait.next_at_s - scene.story.now.elapsed_s
+
+
+def alone(state: PlacementState, reason: Reason) -> Scene:
+    """Return a run whose leg waits in the one place that is open to it."""
+    scene = waiting(state, reason)
+    scene.rules("beta", cordon=True)
+    scene.rules("gamma", cordon=True)
+    return scene
+
+
+def test_without_another_place_what_is_held_is_said_to_be_given_back_when_it_is() -> None:
+    scene = alone(P, Reason.PARTIAL_ARRIVAL)
+    back = f"this one is given back, though {NO_OTHER}"
+    assert said(scene) == (back, 120.0)
+    scene.story.wait(60.0)
+    (verdict,) = scene.obeys()
+    assert isinstance(verdict, JudgeStuck)
+    assert verdict.action == back
+    told = "this one is given back; other places are looked at till then"
+    assert said(scene) == (told, 60.0)
+    assert withdrawn(scene.told_after(59.0)) == []
+    assert withdrawn(scene.told_after(1.0)) == [("alph", Reason.PARTIAL_ARRIVAL)]
+
+
+def test_with_another_place_its_leg_is_said_to_come_first() -> None:
+    scene = waiting(P, Reason.PARTIAL_ARRIVAL)
+    action = "a leg in another place is added, then this one is given back"
+    assert said(scene) == (action, 60.0)
+    (verdict,) = scene.told_after(60.0)
+    assert isinstance(verdict, JudgeStuck)
+    assert verdict.action == action
+
+
+def test_without_another_place_a_place_in_line_is_said_to_be_kept() -> None:
+    scene = alone(Q, Reason.WAITING_FOR_QUOTA)
+    assert said(scene) == (f"this one keeps its place, for {NO_OTHER}", 600.0)
+
+
+def test_a_policy_without_a_second_leg_leaves_no_other_place_open() -> None:
+    scene = waiting(P, Reason.PARTIAL_ARRIVAL)
+    scene.rules("alpha", hedge_width=1)
+    assert said(scene)[0].endswith(NO_OTHER)
 
 
 def test_a_place_in_line_costs_nothing_and_is_kept() -> None:
