@@ -83,6 +83,11 @@ def planned_end_s(view: View, run: Run) -> float | None:
     return placement.added_s + phases.preparing + phases.queued + flavor.max_run_s
 
 
+def is_full(view: View, legs: list[Placement]) -> bool:
+    """Return whether a run has as many legs as the policies of their regions allow."""
+    return len(legs) >= min(view.region(leg.site.region).policy.hedge_width for leg in legs)
+
+
 def bounds(
     view: View, tally: Tally, run: Run, legs: list[Placement], offer: Offer
 ) -> Blocked | None:

@@ -9,7 +9,7 @@ from broker.model.reasons import Reason
 from broker.model.run import Placement, Run
 from broker.model.states import PlacementState
 from broker.placement.assess import offers
-from broker.placement.hedge import bounds, waiting_legs
+from broker.placement.hedge import bounds, is_full, waiting_legs
 from broker.placement.patience import (
     HOLDING,
     Remedy,
@@ -71,4 +71,6 @@ def is_whole(leg: Placement) -> bool:
 def _is_another_open(view: View, run: Run, now: Moment) -> bool:
     """Return whether a place could take one more leg; whose turn it is there changes by itself."""
     legs, tally = waiting_legs(run), Tally(view)
+    if is_full(view, legs):
+        return False
     return any(bounds(view, tally, run, legs, offer) is None for offer in offers(view, run, now))

@@ -12,7 +12,7 @@ from broker.model.reasons import Reason
 from broker.model.run import Placement, Run
 from broker.model.states import PlacementState
 from broker.placement.assess import assess
-from broker.placement.hedge import waiting_legs
+from broker.placement.hedge import is_full, waiting_legs
 from broker.placement.patience import (
     Remedy,
     hold_s,
@@ -102,13 +102,8 @@ def _is_given_up(view: View, run: Run, legs: list[Placement], leg: Placement, no
     if now.elapsed_s < leg.stuck.since_s + hold_s(view, leg, leg.stuck.reason):
         return False
     # It stands in line for nothing but time; room for another try is the one reason to leave.
-    is_next = _is_full(view, legs) and leg is _oldest_stuck(legs)
-    return is_next and bool(assess(view, run, now, None).offers)
-
-
-def _is_full(view: View, legs: list[Placement]) -> bool:
-    width = min(view.region(leg.site.region).policy.hedge_width for leg in legs)
-    return len(legs) >= width and all(leg.stuck is not None for leg in legs)
+    is_next = is_full(view, legs) and all(one.stuck is not None for one in legs)
+    return is_next and leg is _oldest_stuck(legs) and bool(assess(view, run, now, None).offers)
 
 
 def _oldest_stuck(legs: list[Placement]) -> Placement:
