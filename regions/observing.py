@@ -6,7 +6,7 @@ stands there. Read ``at_gate`` first.
 """
 
 from collections.abc import Mapping, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from regions.cluster import ClusterObservation, EpochKey, EpochSeen, OwnerState, PlacementSeen
 from regions.gatehouse import RunInStore
@@ -97,8 +97,16 @@ def changed(
     if last is None:
         return None
     names = placements.keys() | last.placements.keys()
-    found = {name for name in names if placements.get(name) != last.placements.get(name)}
+    before = last.placements
+    found = {name for name in names if _still(placements.get(name)) != _still(before.get(name))}
     keys = look.epochs.keys() | last.epochs.keys()
     found |= {key.run_key for key in keys if look.epochs.get(key) != last.epochs.get(key)}
     found |= look.unread.keys() - last.unread.keys()
     return frozenset(found)
+
+
+def _still(seen: PlacementSeen | None) -> PlacementSeen | None:
+    """The same without how long ago its nodes came and went, which grows by itself."""
+    if seen is None or not seen.history:
+        return seen
+    return replace(seen, history=tuple((0.0, nodes) for _, nodes in seen.history))

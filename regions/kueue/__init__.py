@@ -3,6 +3,7 @@
 It sees what others hold and what is ahead, starts gangs as JobSets, and needs no right over the
 queues that it uses. The start itself is decided in the region's store.
 
+    cluster.py      the port, put together; read it first
     access.py       one client per cluster, a deadline on everything; credentials.py, errors.py
     discovery.py    which API versions are served, and what we may do
     watching.py     the informer: pages, watch, bookmarks; one class for every kind
@@ -13,6 +14,17 @@ queues that it uses. The start itself is decided in the region's store.
     ahead.py        who stands before a workload in its queue
     flavors.py      what a flavor is; accelerators.py: names; machines.py: what its nodes could hold
     queue_view.py   queues and flavors as the port shows them
+
+What becomes of our gangs, from that:
+
+    scene.py        which of all that is known is about which gang
+    members.py      their processes, remembered: gone on positive evidence only
+    views.py        gangs as the port shows them; signals.py: what is learned of capacity from them
+
+What is done, and read:
+
+    orders.py       actions as calls; sites.py: where an order is to run
+    logs.py         the output of a rank, from any position on
 
 What is sent for a gang, all of it pure:
 

@@ -103,6 +103,20 @@ class Api:
             if rest.strip():
                 raise BrokenError("the answer ends within a line")
 
+    async def pieces(
+        self, path: str, query: Mapping[str, str], silence_s: float
+    ) -> AsyncGenerator[bytes, None]:
+        """Yield an answer of bytes piece by piece, an empty one first, when it begins.
+
+        Raises ClusterError; SilentError too when nothing came for ``silence_s``.
+        """
+        loop = asyncio.get_running_loop()
+        bounds = aiohttp.ClientTimeout(total=None, sock_connect=self.deadlines.call_s)
+        async with self._answer(_Question("GET", path, query, None, JSON), bounds) as response:
+            yield b""
+            while chunk := await _chunk(response, loop.time() + silence_s):
+                yield chunk
+
     async def close(self) -> None:
         """Let go of all connections; what still waits for an answer gets an error."""
         client, self._client = self._client, None

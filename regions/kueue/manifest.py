@@ -19,8 +19,11 @@ Read ``build`` first.
 """
 
 import base64
-from dataclasses import dataclass
+import hashlib
+from dataclasses import dataclass, replace
 from typing import Any
+
+import msgspec
 
 from regions.cluster import Queue
 from regions.kueue import names, profiles
@@ -38,6 +41,11 @@ OCCUPIED = names.PREFIX + "occupied"
 """The manager of a JobSet that only takes a name."""
 MOST_FLEX_RUN_S = 604_800.0
 """Seven days: a flex-start machine is not given for longer."""
+
+
+KEPT_S = 259_200
+"""Three days: a gang that is over is shown for so long, and then removed by the cluster itself; a
+broker that was away over a weekend still finds how it ended."""
 
 
 class CannotQueueError(Exception):
@@ -69,6 +77,12 @@ def build(queue: Queue, site: Site, packed: bytes) -> Manifest:
         enclave=network_policy(queue, site),
         notes=_notes(queue, site),
     )
+
+
+def digest(queue: Queue) -> str:
+    """Return what tells an order from every other one."""
+    plain = replace(queue, env=dict(queue.env), labels=dict(queue.labels))
+    return hashlib.sha256(msgspec.json.encode(plain, order="sorted")).hexdigest()
 
 
 def launcher(packed: bytes, namespace: str) -> dict[str, Any]:
@@ -140,6 +154,9 @@ def _jobset(queue: Queue, site: Site, program: str) -> dict[str, Any]:
         names.PLACED: queue.placement,
         names.KEYED: queue.run_key,
         names.FLAVOR: queue.flavor,
+        names.OFFERED: queue.capacity_type,
+        names.GRANTED: str(queue.granted_priority),
+        names.ORDER: digest(queue),
     }
     if queue.capacity_type == "FLEX" and queue.max_run_s is not None:
         annotations[FLEX_RUN_ANNOTATION] = str(int(min(queue.max_run_s, MOST_FLEX_RUN_S)))
@@ -157,6 +174,7 @@ def _jobset(queue: Queue, site: Site, program: str) -> dict[str, Any]:
             # Any end of any member ends the placement: a new start is a new placement.
             "failurePolicy": {"maxRestarts": 0, "restartStrategy": "Recreate"},
             "successPolicy": {"operator": "All"},
+            "ttlSecondsAfterFinished": KEPT_S,
             # Names resolve before the processes are ready: they meet while they stand at the gate.
             "network": {"enableDNSHostnames": True, "publishNotReadyAddresses": True},
             "replicatedJobs": [

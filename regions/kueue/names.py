@@ -25,7 +25,11 @@ PLACED, KEYED = PREFIX + "placement-id", PREFIX + "run-key-id"
 LAUNCHER_PART, OCCUPIED_PART = "launcher", "occupied"
 """Values of the label ``PART``, of what is no gang: the program, and a name that is taken."""
 FLAVOR, RUN_NAME = PREFIX + "flavor", PREFIX + "run-name"
-"""Annotations of the JobSet: what the placement is, word for word."""
+OFFERED, GRANTED = PREFIX + "offered-as", PREFIX + "granted-priority"
+"""Annotations of the JobSet: what the placement is, word for word, the capacity type that it was
+offered as, and the priority that it is raised to with its grant."""
+ORDER = PREFIX + "order"
+"""The annotation with a digest of the whole order: another order of this name is another gang."""
 
 GANG = "g"
 """The one replicated job of a JobSet. Short, because each pod's name carries it."""

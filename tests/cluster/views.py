@@ -107,12 +107,17 @@ async def self_same(view: View, place: Place, kind: Kind[Any]) -> None:
 
 def bare(name: str, place: Place, queue: str, gpus: int) -> Object:
     """A Workload of one pod, with nobody behind it: quota is all that it is about."""
+    return bare_workload(name, place.namespace, queue, gpus)
+
+
+def bare_workload(name: str, namespace: str, queue: str, gpus: int) -> Object:
+    """The same in a namespace."""
     container = {"name": "main", "image": "none", "resources": {"requests": {GPU: str(gpus)}}}
     template = {"spec": {"restartPolicy": "Never", "containers": [container]}}
     return {
         "apiVersion": fleet.KUEUE,
         "kind": "Workload",
-        "metadata": {"name": name, "namespace": place.namespace},
+        "metadata": {"name": name, "namespace": namespace},
         "spec": {
             "queueName": queue,
             "podSets": [{"name": "main", "count": 1, "template": template}],

@@ -13,6 +13,7 @@ ANNOTATIONS = (
     "cloud.google.com/",
     "node.gke.io/",
     "batch.kubernetes.io/",
+    "capacity-broker.dev/",
 )
 """Prefixes of the annotations that are kept: others can hold a whole manifest."""
 

@@ -35,7 +35,7 @@ def test_a_gang_is_one_job_that_never_restarts() -> None:
     jobset = build(make_queue(), make_site(), PACKED).jobset
     assert jobset["spec"]["suspend"] is True
     assert jobset["spec"]["failurePolicy"]["maxRestarts"] == 0
-    assert "ttlSecondsAfterFinished" not in jobset["spec"]
+    assert jobset["spec"]["ttlSecondsAfterFinished"] == 3 * 86_400
     (replicated,) = jobset["spec"]["replicatedJobs"]
     assert replicated["replicas"] == 1
     job = replicated["template"]["spec"]

@@ -1,0 +1,390 @@
+"""A cluster of Kubernetes with Kueue behind the port, put together.
+
+The rule: looking asks nothing of the cluster but, now and then, whether it answers; all else is
+watched, and read in the region's store. The cluster is looked at before the store, so that a
+process seen gone has had the time to write its last word. What a look finds to be done (a gang that
+was put out is removed, a granted one gets its priority) is done just as it was seen, or not at all.
+
+Read ``KueueCluster.observe`` first. ``run`` has to run beside it.
+"""
+
+import asyncio
+import random
+import time
+from collections.abc import AsyncIterator, Callable, Iterable
+from dataclasses import replace
+
+from regions import observing
+from regions.cluster import (
+    Action,
+    Cause,
+    ClusterObservation,
+    ClusterUnreachableError,
+    Grant,
+    NoSuchLogError,
+    Outcome,
+    Queue,
+    Stage,
+)
+from regions.kueue import drift, names, snapshot
+from regions.kueue.access import Api
+from regions.kueue.clock import Clock
+from regions.kueue.errors import ClusterError, ForbiddenError
+from regions.kueue.logs import Logs, Printer
+from regions.kueue.members import Members
+from regions.kueue.objects.job_set import JobSet
+from regions.kueue.orders import Orders
+from regions.kueue.queue_view import QueuesSeen, queues_seen
+from regions.kueue.scene import Scene
+from regions.kueue.sight import Sight
+from regions.kueue.signals import Signals
+from regions.kueue.site import Site
+from regions.kueue.sites import KueueSettings, priority_classes, site_of
+from regions.kueue.views import Placements, Shown, is_worn_out, to_let_go
+from regions.launcher.pack import pack
+from regions.launcher.store import Store
+from regions.store_eye import Look, TimedEye
+from regions.store_orders import StoreOrders
+
+PING_S = 20.0
+"""How often a cluster that says nothing is asked whether it is there: three times a minute."""
+FIRST_S = 10.0
+"""How long the first look waits for the first lists."""
+LOOK_S = 0.05
+SCENE_S = 30.0
+"""How long what was gathered is looked at again while nothing changed: what is not heard of grows
+old by itself."""
+TOUCHED_S = 60.0
+"""How long a run is looked at after something was written for it, whatever the cluster says."""
+AGAIN_S = {"go": 5.0, "raise": 60.0}
+"""How soon what did not succeed is tried again."""
+MOST_AT_ONCE = 20
+NEWS = ("job sets", "pods", "requests", "local queues")
+"""What changes for us: others' workloads and all nodes' heartbeats are no news."""
+MUST_BE_SEEN = ("local queues", "workloads", "job sets", "pods")
+"""Without these nothing can be said of our gangs: ``snapshot.ESSENTIAL``, as they are followed."""
+
+
+class KueueCluster:
+    """One cluster, with the store of its region. Made within a running loop.
+
+    ``wall_s`` returns Unix seconds: the cluster's own times are such.
+    """
+
+    def __init__(
+        self,
+        api: Api,
+        store: Store,
+        settings: KueueSettings,
+        *,
+        clock: Clock,
+        chance: random.Random,
+        store_s: float = 5.0,
+        wall_s: Callable[[], float] = time.time,
+    ) -> None:
+        self.cluster, self.region = settings.cluster, settings.region
+        self.doubts: tuple[str, ...] = ()
+        self._api = api
+        self._settings = settings
+        self._clock = clock
+        self._wall_s = wall_s
+        self._sight = Sight(api, settings.namespace, clock=clock, chance=chance)
+        self._eye = TimedEye(store, store_s)
+        self._members = Members()
+        self._placements = Placements(settings.gate_fresh_s)
+        self._signals = Signals(wall_s())
+        self._logs = Logs(api, clock, self._printer)
+        self._orders = Orders(
+            api,
+            StoreOrders(store, store_s),
+            clock,
+            namespace=settings.namespace,
+            packed=pack(),
+            site_of=self._site_of,
+            classes=self._classes,
+            is_there=lambda uid: self._gang_of(uid) is not None,
+            is_empty=self._is_empty,
+        )
+        self._scene: Scene | None = None
+        self._scene_mark: object = None
+        self._scene_s = 0.0
+        self._queues = QueuesSeen(queues=(), doubts=())
+        self._drift: dict[drift.Drift, float] = {}
+        self._touched: dict[str, float] = {}
+        self._asked: dict[tuple[str, str], float] = {}
+        self._answered_s: float | None = None
+        self._news_mark: object = None
+        self._last: ClusterObservation | None = None
+
+    async def run(self) -> None:
+        """Follow the cluster until cancelled, then let go of it."""
+        try:
+            await self._sight.run()
+        finally:
+            await self._api.close()
+
+    # ---- the port ----
+
+    async def observe(self) -> ClusterObservation:
+        """Look at what is known of the cluster, then at the store. See the port."""
+        silence = await self._silence() or await self._first_look()
+        self._sight.news.clear()
+        self._news_mark = self._mark(NEWS)
+        scene = self._gathered()
+        self._take_in(scene)
+        now_s = self._clock.monotonic_s()
+        self._touched = {
+            run: at_s for run, at_s in self._touched.items() if now_s - at_s < TOUCHED_S
+        }
+        active = {*self._open_runs(scene), *self._touched}
+        look = await self._eye.look(active, self._members.gone, now_s)
+        now_s = self._clock.monotonic_s()
+        if silence:
+            alone = observing.store_alone(self.cluster, self.region, look, silence, now_s)
+            raise ClusterUnreachableError(silence, alone)
+        wall_s = self._wall_s()
+        shown = self._placements.look(scene, self._members, look, now_s=wall_s, monotonic_s=now_s)
+        observation = self._observation(scene, shown.values(), look, now_s, wall_s)
+        self._last = replace(observation, changed=None)
+        await self._follow_up(scene, shown.values(), wall_s)
+        return observation
+
+    async def apply(self, actions: tuple[Action, ...]) -> tuple[Outcome, ...]:
+        """Carry out the actions in order; each has an outcome of its own."""
+        outcomes = []
+        for action in actions:
+            outcome = await self._orders.carry_out(action)
+            if isinstance(action, Grant) and outcome.is_done:
+                outcome = await self._raise(action.placement)
+            outcomes.append(outcome)
+            epoch = getattr(action, "epoch", None)
+            run_key = epoch.run_key if epoch is not None else getattr(action, "run_key", "")
+            self._touched[run_key] = self._clock.monotonic_s()
+        return tuple(outcomes)
+
+    def logs(
+        self, placement: str, rank: int, offset: int, follow: bool
+    ) -> AsyncIterator[tuple[int, bytes]]:
+        """Yield a rank's output from a position on. See the port, and ``logs``."""
+        return self._logs.read(placement, rank, offset, follow)
+
+    async def wait_for_news(self, timeout_s: float) -> bool:
+        """Wait until the cluster has something new to show of our gangs. False: nothing came."""
+        until_s = self._clock.monotonic_s() + timeout_s
+        while self._mark(NEWS) == self._news_mark:
+            left_s = until_s - self._clock.monotonic_s()
+            if left_s <= 0:
+                return False
+            self._sight.news.clear()
+            try:
+                async with asyncio.timeout(left_s):
+                    await self._sight.news.wait()
+            except TimeoutError:
+                return self._mark(NEWS) != self._news_mark
+        return True
+
+    async def ping(self) -> None:
+        """Raise ClusterUnreachableError unless the cluster answers."""
+        self._answered_s = None
+        silence = await self._silence()
+        if silence:
+            raise ClusterUnreachableError(silence)
+
+    # ---- looking ----
+
+    async def _silence(self) -> str:
+        """Why the cluster does not answer, empty when it does, or just did."""
+        now_s = self._clock.monotonic_s()
+        is_in_doubt = any(
+            each is not None and each.health.trouble and not each.health.is_denied
+            for each in map(self._sight.informer, MUST_BE_SEEN)
+        )
+        is_due = self._answered_s is None or now_s - self._answered_s >= PING_S
+        if not (is_due or is_in_doubt):
+            return ""
+        try:
+            await self._api.ask("GET", "/version")
+        except ForbiddenError:
+            pass  # it is there, and says no more than it must
+        except ClusterError as error:
+            self._answered_s = None
+            return f"{self.cluster} did not answer: {error}"
+        self._answered_s = self._clock.monotonic_s()
+        return ""
+
+    async def _first_look(self) -> str:
+        """Wait for the first lists. Returns why nothing can be said yet, or nothing."""
+        until_s = self._clock.monotonic_s() + FIRST_S
+        while missing := self._never_seen():
+            if self._clock.monotonic_s() >= until_s:
+                return f"{self.cluster} is not seen yet: {missing}"
+            await self._clock.pause(LOOK_S)
+        return ""
+
+    def _never_seen(self) -> str:
+        """What has to be seen and was not looked at yet; empty: each was, or may not be."""
+        if self._sight.served is None:
+            return self._sight.trouble
+        for name in MUST_BE_SEEN:
+            informer = self._sight.informer(name)
+            health = informer.health if informer is not None else None
+            if health is not None and health.heard_s is None and not health.is_denied:
+                return health.trouble or f"{name} have not been seen yet"
+        return ""
+
+    def _mark(self, followed: Iterable[str]) -> tuple[object, ...]:
+        informers = [self._sight.informer(name) for name in followed]
+        return tuple(
+            None if each is None else (each.version, each.cache.generation) for each in informers
+        )
+
+    def _gathered(self) -> Scene:
+        """Return all that is known, gathered anew only when something changed or time passed."""
+        mark, now_s = self._sight.generations(), self._clock.monotonic_s()
+        is_same = mark == self._scene_mark and now_s - self._scene_s < SCENE_S
+        if self._scene is not None and is_same:
+            return self._scene
+        known = {name: each for name, (_, each) in self._sight.known().items()}
+        self._scene = Scene(
+            namespace=self._settings.namespace,
+            snapshot=self._sight.snapshot(),
+            # A cache is read while it changes: what was gathered is to stay as it was.
+            job_sets=_kept(known["job sets"]),
+            requests=known["requests"],
+            events=known["events"],
+        )
+        self._scene_mark, self._scene_s = mark, now_s
+        wall_s = self._wall_s()
+        self._queues = queues_seen(self._scene.snapshot, self._settings.queues, wall_s)
+        self._look_for_drift(self._scene, now_s)
+        return self._scene
+
+    def _look_for_drift(self, scene: Scene, now_s: float) -> None:
+        workloads = scene.snapshot.workloads
+        if not workloads.is_whole:
+            return
+        counted = drift.held(workloads.objects.values())
+        queues = scene.snapshot.cluster_queues.objects.values()
+        self._drift = drift.lasting(self._drift, drift.differences(queues, counted), now_s)
+        lost = [each.sentence() for each in drift.settled(self._drift, now_s)]
+        self.doubts = (*self._queues.doubts, *lost)
+
+    def _take_in(self, scene: Scene) -> None:
+        seen = scene.snapshot
+        self._members.look(seen.pods, seen.nodes, self._settings.namespace, self._wall_s())
+
+    def _open_runs(self, scene: Scene) -> Iterable[str]:
+        for gang in scene.gangs.values():
+            run_key = gang.meta.annotations.get(names.KEYED, "")
+            if run_key and not (gang.terminal_state and self._is_empty(gang.meta.uid)):
+                yield run_key
+
+    def _observation(
+        self,
+        scene: Scene,
+        shown: Iterable[Shown],
+        look: Look,
+        now_s: float,
+        wall_s: float,
+    ) -> ClusterObservation:
+        found = list(shown)
+        placements = {each.seen.placement: each.seen for each in found}
+        known = self._sight.known().values()
+        partial = [
+            *snapshot.blind(known),
+            *(self._sight.served.blind if self._sight.served else ()),
+        ]
+        partial += [one.reason for one in scene.job_sets.unreadable.values()][: snapshot.SAID]
+        if look.trouble:
+            partial.append(f"store: {look.trouble}")
+        return ClusterObservation(
+            cluster=self.cluster,
+            region=self.region,
+            seen_at_s=now_s,
+            is_whole=not partial,
+            is_store_readable=not look.trouble,
+            blind=(*partial, *snapshot.narrow(known)),
+            queues=self._queues.queues,
+            placements=placements,
+            epochs=look.epochs,
+            signals=self._signals.look(found, wall_s),
+            changed=observing.changed(self._last, placements, look),
+            keeps_secrets=True,
+            claims=look.claims,
+            unread=look.unread,
+        )
+
+    # ---- what follows from a look ----
+
+    async def _follow_up(self, scene: Scene, shown: Iterable[Shown], wall_s: float) -> None:
+        """Remove what was put out, and names taken long ago; give granted gangs their priority."""
+        found = list(shown)
+        gone = [*to_let_go(found), *(g for g in scene.gangs.values() if is_worn_out(g, wall_s))]
+        granted = [
+            each.evidence.job_set
+            for each in found
+            if each.evidence is not None
+            and each.seen.is_granted
+            and each.seen.stage is not Stage.ENDED
+        ]
+        for gang in self._due("go", gone):
+            await self._orders.let_go(gang)
+        for gang in self._due("raise", [each for each in granted if self._orders.is_low(each)]):
+            await self._orders.raise_priority(gang)
+
+    def _due(self, what: str, gangs: Iterable[JobSet]) -> list[JobSet]:
+        now_s = self._clock.monotonic_s()
+        longest_s = max(AGAIN_S.values())
+        self._asked = {key: at for key, at in self._asked.items() if now_s - at < longest_s}
+        due: list[JobSet] = []
+        for gang in gangs:
+            at_s = self._asked.get((what, gang.meta.uid))
+            if len(due) < MOST_AT_ONCE and (at_s is None or now_s - at_s >= AGAIN_S[what]):
+                self._asked[what, gang.meta.uid] = now_s
+                due.append(gang)
+        return due
+
+    async def _raise(self, placement: str) -> Outcome:
+        """Give a gang that was just granted its priority. The grant stands whatever comes of it."""
+        shown = self._placements.shown.get(placement)
+        gang = self._gang_of(shown.seen.uid) if shown is not None else None
+        if gang is None:
+            return Outcome(is_done=True)
+        outcome = await self._orders.raise_priority(gang)
+        if outcome.is_done:
+            return Outcome(is_done=True)
+        why = f"it is granted, and runs with the priority that it waited with: {outcome.message}"
+        return Outcome(is_done=True, cause=Cause.REFUSED, message=why)
+
+    # ---- what orders and logs ask ----
+
+    def _site_of(self, queue: Queue) -> Site:
+        classes = self._sight.known()["priority classes"][1]
+        return site_of(queue, self._sight.snapshot(), classes, self._settings)
+
+    def _classes(self) -> dict[str, int]:
+        classes = self._sight.known()["priority classes"][1]
+        return dict(priority_classes(classes, self._settings))
+
+    def _gang_of(self, uid: str) -> JobSet | None:
+        informer = self._sight.informer("job sets")
+        gangs: Iterable[JobSet] = informer.cache.objects.values() if informer is not None else ()
+        return next((each for each in gangs if each.meta.uid == uid), None)
+
+    def _is_empty(self, uid: str) -> bool:
+        """Whether no process of a gang is known to run."""
+        return not any(one.is_alive for one in self._members.of(uid))
+
+    def _printer(self, placement: str, rank: int) -> Printer:
+        shown = self._placements.shown.get(placement)
+        wanted = shown.seen.nodes_wanted if shown is not None else None
+        if shown is None or wanted is None or not 0 <= rank < wanted:
+            raise NoSuchLogError(f"{self.cluster} holds nothing of rank {rank} of {placement}")
+        self._take_in(self._gathered())
+        own = [one for one in self._members.of(shown.seen.uid) if one.rank == rank]
+        is_over = shown.seen.stage is Stage.ENDED
+        return Printer(member=own[-1] if own else None, is_over=is_over)
+
+
+def _kept(seen: snapshot.Seen[JobSet]) -> snapshot.Seen[JobSet]:
+    return replace(seen, objects=dict(seen.objects), unreadable=dict(seen.unreadable))

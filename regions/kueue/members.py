@@ -1,0 +1,195 @@
+"""The processes of our gangs, remembered from when they were first seen until long after their end.
+
+The rule: a process is gone on positive evidence only, and then for ever. Its pod says that it
+ended; or its pod was seen and is no more, which a node that works confirms by removing it; or its
+node was seen and is no more. A pod that vanished from a node that does not answer was removed by
+force, and its process may run on: it counts as alive until the node is heard of again, or is gone.
+
+Read ``Members.look`` first.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from regions.cluster import MemberSeen
+from regions.kueue import names
+from regions.kueue.objects.meta import find
+from regions.kueue.objects.node import Node
+from regions.kueue.objects.pod import ContainerState, Pod
+from regions.kueue.pod import TRAIN
+from regions.kueue.snapshot import Seen
+
+GANG_UID = "jobset.sigs.k8s.io/jobset-uid"
+"""The label by which JobSet marks its pods."""
+OUT_OF_SERVICE = "node.kubernetes.io/out-of-service"
+"""The taint by which operators vouch that a machine is off."""
+MAX_RANK = 100_000
+MAX_GANGS = 4_000
+"""Gangs of which members are remembered; those forgotten first ended long ago."""
+MAX_GONE = 50_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Member:
+    """One process: a pod that was bound to a node.
+
+    ``gang`` is its JobSet's uid; ``node_uid`` is empty while its node has not been seen. ``left_s``
+    is when it was seen to be gone, in Unix seconds, None while it is alive. ``last_words`` are what
+    its container left at its end.
+    """
+
+    uid: str
+    key: str
+    gang: str
+    rank: int
+    node: str
+    node_uid: str
+    created_s: float
+    bound_s: float | None
+    exit_code: int | None = None
+    signal: int | None = None
+    left_s: float | None = None
+    last_words: str = ""
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether its process may run."""
+        return self.left_s is None
+
+    def seen(self) -> MemberSeen:
+        """Return it in the port's words."""
+        return MemberSeen(
+            rank=self.rank,
+            member=self.uid,
+            is_alive=self.is_alive,
+            exit_code=self.exit_code,
+            signal=self.signal,
+        )
+
+
+class Members:
+    """All members that were ever seen, by gang."""
+
+    def __init__(self) -> None:
+        self._gangs: dict[str, dict[str, Member]] = {}
+        self._gone: dict[str, None] = {}
+
+    @property
+    def gone(self) -> frozenset[str]:
+        """The uids of those that are gone for certain."""
+        return frozenset(self._gone)
+
+    def of(self, gang: str) -> tuple[Member, ...]:
+        """Return a gang's members, oldest first, and of one time by rank."""
+        found = self._gangs.get(gang, {}).values()
+        return tuple(sorted(found, key=lambda one: (one.created_s, one.rank, one.uid)))
+
+    def look(self, pods: Seen[Pod], nodes: Seen[Node], namespace: str, now_s: float) -> None:
+        """Take in what is seen now. Pods that cannot be seen at all change nothing."""
+        if not pods.is_known:
+            return
+        here = {}
+        for pod in _ours(pods.objects.values(), namespace):
+            rank = rank_of(pod)
+            if rank is not None and pod.node:
+                here[pod.meta.uid] = self._take_in(pod, rank, nodes, now_s)
+        hidden = {each.uid for each in pods.unreadable.values()} | pods.unreadable.keys()
+        for gang in self._gangs.values():
+            for uid, member in gang.items():
+                if not member.is_alive or uid in hidden or member.key in hidden:
+                    continue
+                is_gone = (
+                    _has_lost_its_node(member, nodes)
+                    if uid in here
+                    else _is_confirmed(member, nodes)
+                )
+                if is_gone:
+                    self._put(replace(member, left_s=now_s))
+        self._forget()
+
+    def _take_in(self, pod: Pod, rank: int, nodes: Seen[Node], now_s: float) -> Member:
+        known = self._gangs.get(pod.meta.labels[GANG_UID], {}).get(pod.meta.uid)
+        node = nodes.objects.get(pod.node)
+        trainer = _trainer(pod)
+        is_over = trainer is not None and trainer.state == "terminated"
+        ended_s = trainer.finished_s if trainer is not None and is_over else None
+        left_s = known.left_s if known is not None else None
+        if left_s is None and pod.is_over:
+            left_s = ended_s if ended_s is not None else now_s
+        member = Member(
+            uid=pod.meta.uid,
+            key=pod.meta.key,
+            gang=pod.meta.labels[GANG_UID],
+            rank=rank,
+            node=pod.node,
+            # The one that it was bound to, whatever stands under that name later.
+            node_uid=(known.node_uid if known is not None else "")
+            or (node.meta.uid if node is not None else ""),
+            created_s=pod.meta.created_s or 0.0,
+            bound_s=_bound_s(pod),
+            exit_code=trainer.exit_code if trainer is not None and is_over else None,
+            signal=trainer.signal if trainer is not None and is_over else None,
+            left_s=left_s,
+            last_words=trainer.message if trainer is not None and is_over else "",
+        )
+        if member != known:
+            self._put(member)
+        return member
+
+    def _put(self, member: Member) -> None:
+        self._gangs.setdefault(member.gang, {})[member.uid] = member
+        if not member.is_alive:
+            self._gone[member.uid] = None
+
+    def _forget(self) -> None:
+        while len(self._gone) > MAX_GONE:
+            del self._gone[next(iter(self._gone))]
+        over = [
+            gang
+            for gang, members in self._gangs.items()
+            if not any(each.is_alive for each in members.values())
+        ]
+        for gang in over[: max(0, len(self._gangs) - MAX_GANGS)]:
+            del self._gangs[gang]
+
+
+def rank_of(pod: Pod) -> int | None:
+    """Return a pod's rank, None for a pod that is no member of a gang."""
+    text = pod.meta.annotations.get(names.RANK_ANNOTATION, "")
+    is_number = text.isascii() and text.isdigit() and len(text) <= 6
+    return int(text) if is_number and int(text) <= MAX_RANK else None
+
+
+def _ours(pods: Iterable[Pod], namespace: str) -> Iterable[Pod]:
+    for pod in pods:
+        labels: Mapping[str, str] = pod.meta.labels
+        is_ours = pod.meta.namespace == namespace and labels.get(names.MANAGED_BY) == names.MANAGER
+        if is_ours and labels.get(GANG_UID):
+            yield pod
+
+
+def _trainer(pod: Pod) -> ContainerState | None:
+    return next((one for one in pod.containers if one.name == TRAIN and not one.is_init), None)
+
+
+def _bound_s(pod: Pod) -> float | None:
+    said = find(pod.conditions, "PodScheduled")
+    return said.since_s if said is not None and said.status is True else None
+
+
+def _has_lost_its_node(member: Member, nodes: Seen[Node]) -> bool:
+    """Whether the node that was seen under a member is no more, or is another one now."""
+    if not (member.node_uid and nodes.is_known) or member.node in nodes.unreadable:
+        return False
+    node = nodes.objects.get(member.node)
+    return node is None or node.meta.uid != member.node_uid
+
+
+def _is_confirmed(member: Member, nodes: Seen[Node]) -> bool:
+    """Whether the end of a pod that is no more was its node's own word, as far as can be seen."""
+    if not nodes.is_known or member.node in nodes.unreadable:
+        return True  # the rights to see nodes are few: the API's word has to do
+    node = nodes.objects.get(member.node)
+    if node is None or (member.node_uid and node.meta.uid != member.node_uid):
+        return True
+    return node.is_ready or any(taint.key == OUT_OF_SERVICE for taint in node.taints)

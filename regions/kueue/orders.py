@@ -1,0 +1,377 @@
+"""Actions carried out: on the cluster's API, and on the region's store by ``store_orders``.
+
+The rule: nothing is tried twice here, each outcome says whether and when to try again; an object
+that is there already is what was asked for only if it was made by the very same order; a JobSet is
+changed by a patch alone, and removed only by its uid, when it is ours and after the owner was read.
+
+What holds a gang that Kueue put out and lets in again, while an old grant still names it: started
+once, its processes are not among those that ``owner`` lists, and leave (L2); never started, they
+are the first to stand whole, and start as the one gang of their epoch (L1). Its object goes as soon
+as it is seen put out with nothing running (``let_go``).
+
+Read ``Orders.carry_out`` first.
+"""
+
+from collections.abc import Awaitable, Callable
+from typing import Any, assert_never
+
+import msgspec
+
+from regions.cluster import (
+    Action,
+    Cause,
+    Drain,
+    Fence,
+    Grant,
+    Outcome,
+    Queue,
+    Revoke,
+    Withdraw,
+)
+from regions.kueue import names
+from regions.kueue.access import MERGE, Api
+from regions.kueue.answers import outcome_of
+from regions.kueue.clock import Clock
+from regions.kueue.errors import (
+    BrokenError,
+    ClusterError,
+    ConflictError,
+    MissingError,
+    SilentError,
+)
+from regions.kueue.manifest import (
+    JOBSET_API,
+    PRIORITY_LABEL,
+    CannotQueueError,
+    build,
+    digest,
+    occupant,
+    owned,
+)
+from regions.kueue.manifest import launcher as program_of
+from regions.kueue.objects.job_set import JobSet, read_job_set
+from regions.kueue.objects.meta import Meta
+from regions.kueue.objects.reading import Fields, UnreadableError
+from regions.kueue.site import Site, priority_class
+from regions.kueue.sites import NotSeenError
+from regions.store_orders import NOT_CLOSED, StoreOrders, answered, silence
+
+AGAIN_S = 1.0
+NOT_SEEN_S = 5.0
+GONE_WITHIN_S = 5.0
+"""How long a withdrawal waits to see the object gone, when its name has to be taken after it."""
+EMPTY_WITHIN_S = 1.0
+"""How long when nothing of it runs: so that whoever looks next sees it gone."""
+LOOK_S = 0.02
+PROGRAM_S = 600.0
+"""How long the launcher's ConfigMap is taken to be there after it was seen."""
+MAX_REMEMBERED = 10_000
+
+_WITHDRAWN = "it was withdrawn; its name stays taken"
+
+
+class Orders:
+    """The acting half of a cluster of Kubernetes.
+
+    ``site_of`` says where an order is to run (raises CannotQueueError, NotSeenError), ``classes``
+    are the priority classes for our gangs, ``is_there`` says whether a JobSet with a uid is seen,
+    ``is_empty`` whether nothing of it is seen to run. ``packed`` is the launcher's zipapp.
+    """
+
+    def __init__(
+        self,
+        api: Api,
+        records: StoreOrders,
+        clock: Clock,
+        *,
+        namespace: str,
+        packed: bytes,
+        site_of: Callable[[Queue], Site],
+        classes: Callable[[], dict[str, int]],
+        is_there: Callable[[str], bool],
+        is_empty: Callable[[str], bool],
+    ) -> None:
+        self._api = api
+        self._records = records
+        self._clock = clock
+        self._namespace = namespace
+        self._packed = packed
+        self._site_of = site_of
+        self._classes = classes
+        self._is_there = is_there
+        self._is_empty = is_empty
+        self._program_s: float | None = None
+        self._withdrawn: dict[str, None] = {}
+
+    async def carry_out(self, action: Action) -> Outcome:
+        """Carry out one action and say what became of it."""
+        match action:
+            case Queue():
+                return await _heard(self._queue(action))
+            case Withdraw():
+                return await _heard(self._withdraw(action))
+            case Grant() | Revoke() | Drain() | Fence():
+                return await _heard(self._records.write(action))
+            case _:
+                assert_never(action)
+
+    # ---- queueing ----
+
+    async def _queue(self, action: Queue) -> Outcome:
+        if action.placement in self._withdrawn:
+            return Outcome(is_done=False, cause=Cause.WITHDRAWN, message=_WITHDRAWN)
+        try:
+            site = self._site_of(action)
+            manifest = build(action, site, self._packed)
+        except CannotQueueError as error:
+            return Outcome(is_done=False, cause=Cause.REFUSED, message=str(error))
+        except NotSeenError as error:
+            return Outcome(
+                is_done=False, cause=Cause.UNKNOWN, message=str(error), retry_after_s=NOT_SEEN_S
+            )
+        refused = await self._bring_program()
+        if refused is not None:
+            return refused
+        name = manifest.jobset["metadata"]["name"]
+        try:
+            made = _meta(await self._api.ask("POST", self._gangs(), body=manifest.jobset))
+        except ConflictError:
+            found = await self._find(name)
+            if found is None:
+                return silence("it went while it was looked at")
+            refused = _other(found, action)
+            if refused is not None:
+                return refused
+            made = found.meta
+        return await self._enclose(owned(manifest.enclave, name, made.uid), made.uid)
+
+    async def _bring_program(self) -> Outcome | None:
+        """Have the launcher's ConfigMap in the namespace. None: it is there."""
+        now_s = self._clock.monotonic_s()
+        if self._program_s is not None and now_s - self._program_s < PROGRAM_S:
+            return None
+        body = program_of(self._packed, self._namespace)
+        where = f"/api/v1/namespaces/{self._namespace}/configmaps"
+        try:
+            await self._api.ask("POST", where, body=body)
+        except ConflictError:
+            told = await self._look(f"{where}/{body['metadata']['name']}")
+            if told is None:
+                return silence("the launcher went while it was looked at")
+            if told.get("binaryData") != body["binaryData"]:
+                message = f"configmap/{body['metadata']['name']} is there and is not the launcher"
+                return Outcome(is_done=False, cause=Cause.REFUSED, message=message)
+        self._program_s = now_s
+        return None
+
+    async def _enclose(self, enclave: dict[str, Any], uid: str) -> Outcome:
+        where = f"/apis/networking.k8s.io/v1/namespaces/{self._namespace}/networkpolicies"
+        try:
+            await self._api.ask("POST", where, body=enclave)
+        except ConflictError:
+            told = await self._look(f"{where}/{enclave['metadata']['name']}")
+            if told is None:
+                return silence("its network policy went while it was looked at")
+            owners = told.get("metadata", {}).get("ownerReferences") or []
+            if not any(one.get("uid") == uid for one in owners if isinstance(one, dict)):
+                message = "a network policy of its name is there that is not its own"
+                return Outcome(is_done=False, cause=Cause.REFUSED, message=message)
+        return Outcome(is_done=True)
+
+    # ---- withdrawing ----
+
+    async def _withdraw(self, action: Withdraw) -> Outcome:
+        name = names.jobset_name(action.placement)
+        found = await self._find(name)
+        if found is not None:
+            refused = _not_meant(found, action)
+            if refused is not None:
+                return refused
+        # Last of all before the removal: a start that was decided since is seen here.
+        if not await self._records.can_withdraw(action):
+            return NOT_CLOSED
+        self._remember(action.placement)
+        if found is not None and not _is_occupant(found):
+            await self._remove(found.meta.uid, name)
+            is_short = bool(action.uid)
+            limit_s = EMPTY_WITHIN_S if is_short else GONE_WITHIN_S
+            if not is_short or self._is_empty(found.meta.uid):
+                await self._see_gone(found.meta.uid, limit_s)
+        if action.uid or (found is not None and _is_occupant(found)):
+            return Outcome(is_done=True, message="" if found is not None else "it is not here")
+        return await self._occupy(action)
+
+    async def _occupy(self, action: Withdraw) -> Outcome:
+        """Take the name, so that a late order finds it taken."""
+        body = occupant(action.placement, action.run_key, self._namespace)
+        try:
+            made = _meta(await self._api.ask("POST", self._gangs(), body=body))
+        except ConflictError:
+            found = await self._find(body["metadata"]["name"])
+            if found is not None and _is_occupant(found):
+                return Outcome(is_done=True)
+            message = "it is being removed; its name is taken as soon as it is gone"
+            return Outcome(
+                is_done=False, cause=Cause.UNKNOWN, message=message, retry_after_s=AGAIN_S
+            )
+        await self._until(lambda: self._is_there(made.uid), EMPTY_WITHIN_S)
+        return Outcome(is_done=True)
+
+    async def _remove(self, uid: str, name: str, version: str = "") -> None:
+        """Delete a JobSet in the foreground, the very one; one that is gone already is gone."""
+        preconditions = {"uid": uid} | ({"resourceVersion": version} if version else {})
+        body = {
+            "apiVersion": "v1",
+            "kind": "DeleteOptions",
+            "propagationPolicy": "Foreground",
+            "preconditions": preconditions,
+        }
+        try:
+            await self._api.ask("DELETE", f"{self._gangs()}/{name}", body=body)
+        except MissingError:
+            return
+
+    async def _see_gone(self, uid: str, within_s: float) -> bool:
+        return await self._until(lambda: not self._is_there(uid), within_s)
+
+    async def _until(self, is_so: Callable[[], bool], within_s: float) -> bool:
+        until_s = self._clock.monotonic_s() + within_s
+        while not is_so():
+            if self._clock.monotonic_s() >= until_s:
+                return False
+            await self._clock.pause(LOOK_S)
+        return True
+
+    def _remember(self, placement: str) -> None:
+        self._withdrawn[placement] = None
+        while len(self._withdrawn) > MAX_REMEMBERED:
+            del self._withdrawn[next(iter(self._withdrawn))]
+
+    # ---- what follows from what is seen ----
+
+    async def let_go(self, gang: JobSet) -> Outcome:
+        """Remove a gang just as it was seen: one that moved since is left alone."""
+        meta = gang.meta
+        return await _heard(self._let_go(meta))
+
+    async def _let_go(self, meta: Meta) -> Outcome:
+        await self._remove(meta.uid, meta.name, meta.resource_version)
+        return Outcome(is_done=True)
+
+    def is_low(self, gang: JobSet) -> bool:
+        """Whether a gang's priority is another one than a grant gives it."""
+        wanted = granted_class(gang, self._classes())
+        return bool(wanted) and gang.meta.labels.get(PRIORITY_LABEL) != wanted
+
+    async def raise_priority(self, gang: JobSet) -> Outcome:
+        """Give a granted gang the run's own priority. Done also when there is nothing to do."""
+        if not self.is_low(gang):
+            return Outcome(is_done=True)
+        return await _heard(self._raise(gang.meta, granted_class(gang, self._classes())))
+
+    async def _raise(self, meta: Meta, wanted: str) -> Outcome:
+        body = {"metadata": {"uid": meta.uid, "labels": {PRIORITY_LABEL: wanted}}}
+        where = f"{self._gangs()}/{meta.name}"
+        await self._api.ask("PATCH", where, body=body, content_type=MERGE)
+        return Outcome(is_done=True)
+
+    # ---- asking ----
+
+    async def _find(self, name: str) -> JobSet | None:
+        """Return a JobSet as it is now, None when there is none. Raises ClusterError."""
+        try:
+            return _job_set(await self._api.ask("GET", f"{self._gangs()}/{name}"))
+        except MissingError as error:
+            if "could not find the requested resource" in error.message:
+                raise
+            return None
+
+    async def _look(self, where: str) -> dict[str, Any] | None:
+        """Return an object of another kind, None when it is not there. Raises ClusterError."""
+        try:
+            return _decoded(await self._api.ask("GET", where))
+        except MissingError:
+            return None
+
+    def _gangs(self) -> str:
+        return f"/apis/{JOBSET_API}/namespaces/{self._namespace}/jobsets"
+
+
+def granted_class(gang: JobSet, classes: dict[str, int]) -> str:
+    """Return the priority class that a gang is raised to, empty when it stays what it is.
+
+    A class can be changed on a gang that waits or runs, and not be added to one that has none.
+    """
+    text = gang.meta.annotations.get(names.GRANTED, "")
+    is_number = text.removeprefix("-").isdecimal() and text.isascii() and len(text) < 12
+    if not is_number or PRIORITY_LABEL not in gang.meta.labels:
+        return ""
+    return priority_class(classes, int(text))
+
+
+async def _heard(acting: Awaitable[Outcome]) -> Outcome:
+    """Carry out an action; what the cluster says instead of an answer is its outcome."""
+    try:
+        return await answered(acting)
+    except (SilentError, BrokenError) as error:
+        return silence(f"the cluster did not answer: {error}")
+    except ConflictError as error:
+        # The object is another than the one that was looked at: a new look tells.
+        return silence(f"it changed meanwhile: {error.message}")
+    except ClusterError as error:
+        return outcome_of(error)
+
+
+def _other(found: JobSet, action: Queue) -> Outcome | None:
+    """Say why what has the order's name is not the order's gang; None: it is."""
+    if not _is_ours(found, action.placement):
+        message = "an object that is not the broker's has its name"
+        return Outcome(is_done=False, cause=Cause.REFUSED, message=message)
+    if _is_occupant(found) or found.meta.deleting_s is not None:
+        return Outcome(is_done=False, cause=Cause.WITHDRAWN, message=_WITHDRAWN)
+    if found.meta.annotations.get(names.ORDER) != digest(action):
+        message = "another order of its name was queued before"
+        return Outcome(is_done=False, cause=Cause.REFUSED, message=message)
+    return None
+
+
+def _not_meant(found: JobSet, action: Withdraw) -> Outcome | None:
+    """Say why an object is not the one that a withdrawal means; None: it is."""
+    if not _is_ours(found, action.placement):
+        message = "the object of this name is not the broker's"
+        return Outcome(is_done=False, cause=Cause.REFUSED, message=message)
+    if action.uid and action.uid != found.meta.uid:
+        message = f"the object of this name is {found.meta.uid}, not {action.uid}"
+        return Outcome(is_done=False, cause=Cause.UNKNOWN, message=message)
+    return None
+
+
+def _is_ours(found: JobSet, placement: str) -> bool:
+    meta = found.meta
+    is_marked = meta.labels.get(names.MANAGED_BY) == names.MANAGER
+    return is_marked and meta.annotations.get(names.PLACED) == placement
+
+
+def _is_occupant(found: JobSet) -> bool:
+    return found.meta.labels.get(names.PART) == names.OCCUPIED_PART
+
+
+def _decoded(body: bytes) -> dict[str, Any]:
+    try:
+        found = msgspec.json.decode(body)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise BrokenError(f"the answer is no JSON: {error}") from error
+    if not isinstance(found, dict):
+        raise BrokenError("the answer is no object")
+    return found
+
+
+def _job_set(body: bytes) -> JobSet:
+    try:
+        return read_job_set(Fields(_decoded(body)), "")
+    except UnreadableError as error:
+        raise BrokenError(f"the object cannot be read: {error}") from error
+
+
+def _meta(body: bytes) -> Meta:
+    return _job_set(body).meta

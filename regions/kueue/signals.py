@@ -1,0 +1,149 @@
+"""What is learned of capacity from what becomes of our gangs: each thing once, with its time. Pure.
+
+The rule: a signal is what was seen to happen, not what is so; whoever looks for the first time has
+seen nothing happen that was over before. Read ``Signals.look`` first.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from regions.cluster import Cause, SignalSeen, Stage
+from regions.kueue import ahead
+from regions.kueue.explanation import Evidence
+from regions.kueue.objects.meta import find
+from regions.kueue.views import Shown
+from regions.kueue.vocabulary import Word
+from regions.kueue.words import cleaned
+
+MAX_SIGNALS = 1_000
+MAX_TOLD = 20_000
+"""What was told already, so that it is not told again: some for each gang of the last days."""
+
+_OF_CAUSE = {
+    Cause.STOCKOUT: "STOCKOUT",
+    Cause.PARTIAL_ARRIVAL: "PARTIAL",
+    Cause.NODE_PREEMPTED: "PREEMPTED",
+    Cause.NODE_LOST: "NODE_LOST",
+    Cause.QUOTA_NEVER_FITS: "QUOTA_REFUSED",
+    Cause.REFUSED: "REFUSED",
+}
+_OF_WORD = {
+    Word.CLOUD_QUOTA_EXCEEDED.value: "QUOTA_REFUSED",
+    Word.PREEMPTED_BY_PRIORITY.value: "PREEMPTED",
+    Word.QUOTA_RECLAIMED.value: "PREEMPTED",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Happened:
+    """One thing: ``at_s`` in Unix seconds, ``wait_s`` what was waited for it."""
+
+    kind: str
+    at_s: float
+    detail: str
+    wait_s: float | None = None
+
+
+class Signals:
+    """The signals of one cluster since it is watched. ``began_s`` is in Unix seconds."""
+
+    def __init__(self, began_s: float) -> None:
+        self._began_s = began_s
+        self._serial = 0
+        self._kept: list[tuple[float, SignalSeen]] = []
+        self._told: dict[tuple[str, str], None] = {}
+        self._last: dict[str, str] = {}
+
+    def look(self, shown: Iterable[Shown], now_s: float) -> tuple[SignalSeen, ...]:
+        """Take in what became of all gangs, and return the latest signals with their ages."""
+        for each in shown:
+            for happened in self._new(each, now_s):
+                self._keep(each, happened)
+        del self._kept[: max(0, len(self._kept) - MAX_SIGNALS)]
+        while len(self._told) > MAX_TOLD:
+            del self._told[next(iter(self._told))]
+        return tuple(_aged(signal, now_s - at_s) for at_s, signal in self._kept)
+
+    def _new(self, shown: Shown, now_s: float) -> Iterable[_Happened]:
+        uid = shown.seen.uid
+        for happened in _steps(shown):
+            key = (uid, f"{happened.kind} {happened.at_s}")
+            if happened.at_s >= self._began_s and key not in self._told:
+                self._told[key] = None
+                yield happened
+        kind = _OF_WORD.get(shown.said.word) or _OF_CAUSE.get(shown.said.cause, "")
+        is_news = kind != self._last.get(uid, "")
+        is_old = uid not in self._last and shown.seen.stage is Stage.ENDED
+        self._last[uid] = kind
+        while len(self._last) > MAX_TOLD:
+            del self._last[next(iter(self._last))]
+        if kind and is_news and not is_old:
+            said = shown.said
+            yield _Happened(kind=kind, at_s=now_s, detail=cleaned(said.raw or said.sentence, 300))
+
+    def _keep(self, shown: Shown, happened: _Happened) -> None:
+        self._serial += 1
+        signal = SignalSeen(
+            queue=shown.seen.queue,
+            flavor=shown.seen.flavor,
+            kind=happened.kind,
+            age_s=0.0,
+            source=shown.seen.placement,
+            detail=happened.detail,
+            gpus=_gpus(shown.evidence),
+            wait_s=happened.wait_s,
+            serial=self._serial,
+        )
+        self._kept.append((happened.at_s, signal))
+
+
+def _steps(shown: Shown) -> Iterable[_Happened]:
+    """What the cluster itself gives a time to: let in, machines bound, all processes up."""
+    evidence = shown.evidence
+    workload = evidence.workload if evidence is not None else None
+    if evidence is None or workload is None:
+        return
+    queued_s = evidence.job_set.meta.created_s
+    admitted = find(workload.conditions, "Admitted")
+    if admitted is None or not admitted.status or admitted.since_s is None:
+        return
+    yield _Happened(
+        kind="ADMITTED",
+        at_s=admitted.since_s,
+        detail="the queue let it in",
+        wait_s=None if queued_s is None else max(0.0, admitted.since_s - queued_s),
+    )
+    bound = [find(pod.conditions, "PodScheduled") for pod in evidence.pods if pod.node]
+    times = [each.since_s for each in bound if each is not None and each.since_s is not None]
+    if len(times) < evidence.job_set.members:
+        return
+    came_s = max(times)
+    waited_s = max(0.0, came_s - admitted.since_s)
+    yield _Happened(kind="NODES_CAME", at_s=came_s, detail="all machines came", wait_s=waited_s)
+    began = [one.started_s for pod in evidence.pods for one in pod.containers if not one.is_init]
+    up = [at_s for at_s in began if at_s is not None]
+    if shown.seen.stage is Stage.STANDING and len(up) >= evidence.job_set.members:
+        total_s = None if queued_s is None else max(0.0, max(up) - queued_s)
+        yield _Happened(
+            kind="STARTED", at_s=max(up), detail="all of its processes are up", wait_s=total_s
+        )
+
+
+def _gpus(evidence: Evidence | None) -> int:
+    if evidence is None or evidence.workload is None:
+        return 0
+    return ahead.gpus(evidence.workload)
+
+
+def _aged(signal: SignalSeen, age_s: float) -> SignalSeen:
+    return SignalSeen(
+        queue=signal.queue,
+        flavor=signal.flavor,
+        kind=signal.kind,
+        age_s=max(0.0, age_s),
+        source=signal.source,
+        detail=signal.detail,
+        gpus=signal.gpus,
+        wait_s=signal.wait_s,
+        serial=signal.serial,
+    )

@@ -1,0 +1,114 @@
+"""Where an order is to run, looked up in what is seen of the cluster. Pure.
+
+The rule: a queue or a flavor that is seen not to be there refuses the order for good; one that
+cannot be seen now only says to ask again. Read ``site_of`` first.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from regions.cluster import Queue
+from regions.kueue import accelerators
+from regions.kueue.landing import GKE_ACCELERATOR
+from regions.kueue.manifest import CannotQueueError
+from regions.kueue.objects.priority_class import PriorityClass
+from regions.kueue.objects.resource_flavor import ResourceFlavor
+from regions.kueue.profiles import Profiles, Reach
+from regions.kueue.queue_view import QueueSettings
+from regions.kueue.site import Pace, Site
+from regions.kueue.snapshot import Seen, Snapshot
+
+
+class NotSeenError(Exception):
+    """What an order needs cannot be seen now; the message says what."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KueueSettings:
+    """One member cluster, as ops wrote it down.
+
+    ``priority_classes`` names those of the cluster's classes that are for our gangs; empty: all.
+    ``gate_fresh_s``: how long a gate's count that moved proves that its process is there.
+    """
+
+    cluster: str
+    region: str
+    queues: QueueSettings
+    profiles: Profiles
+    is_gke: bool = False
+    priority_classes: frozenset[str] = frozenset()
+    store_reach: tuple[Reach, ...] = ()
+    pace: Pace = field(default_factory=Pace)
+    gate_fresh_s: float = 15.0
+
+    @property
+    def namespace(self) -> str:
+        """The namespace that is ours."""
+        return self.queues.namespace
+
+
+def site_of(
+    queue: Queue, snapshot: Snapshot, classes: Seen[PriorityClass], settings: KueueSettings
+) -> Site:
+    """Return where an order is to run. Raises CannotQueueError, NotSeenError."""
+    flavor = _flavor(queue, snapshot, settings)
+    return Site(
+        namespace=settings.namespace,
+        region=settings.region,
+        is_gke=settings.is_gke,
+        node_labels=flavor.node_labels,
+        taints=flavor.taints,
+        topology=flavor.topology,
+        priority_classes=priority_classes(classes, settings),
+        profile=settings.profiles.of(queue.flavor),
+        accelerator_label=_accelerator_label(queue, flavor, snapshot) if settings.is_gke else "",
+        store_reach=settings.store_reach,
+        pace=settings.pace,
+    )
+
+
+def priority_classes(classes: Seen[PriorityClass], settings: KueueSettings) -> Mapping[str, int]:
+    """Return the classes that are for our gangs, by name."""
+    ours = settings.priority_classes
+    return {
+        each.meta.name: each.value
+        for each in classes.objects.values()
+        if not ours or each.meta.name in ours
+    }
+
+
+def _flavor(queue: Queue, snapshot: Snapshot, settings: KueueSettings) -> ResourceFlavor:
+    allowed = settings.queues.queues
+    local = snapshot.local_queues.objects.get(f"{settings.namespace}/{queue.queue}")
+    if allowed and queue.queue not in allowed:
+        raise CannotQueueError(f"queue {queue.queue[:80]!r} is not for the broker")
+    if local is None:
+        _need(snapshot.local_queues.is_known, "the queues")
+        raise CannotQueueError(f"there is no queue {queue.queue[:80]!r}")
+    above = snapshot.cluster_queues.objects.get(local.cluster_queue)
+    if above is not None:
+        names = {each.flavor for group in above.groups for each in group.flavors}
+        if queue.flavor not in names:
+            raise CannotQueueError(f"queue {queue.queue} has no flavor {queue.flavor[:80]!r}")
+    found = snapshot.flavors.objects.get(queue.flavor)
+    if found is None:
+        _need(snapshot.flavors.is_known, "the flavors")
+        raise CannotQueueError(f"there is no flavor {queue.flavor[:80]!r}")
+    return found
+
+
+def _need(is_known: bool, what: str) -> None:
+    if not is_known:
+        raise NotSeenError(f"{what} of the cluster cannot be seen now")
+
+
+def _accelerator_label(queue: Queue, flavor: ResourceFlavor, snapshot: Snapshot) -> str:
+    """Return what GKE calls the accelerator, as the flavor or one of its nodes has it."""
+    if GKE_ACCELERATOR in flavor.node_labels:
+        return flavor.node_labels[GKE_ACCELERATOR]
+    for node in snapshot.nodes.objects.values():
+        labels = node.meta.labels
+        is_of_it = all(labels.get(key) == value for key, value in flavor.node_labels.items())
+        if is_of_it and accelerators.name(labels) == queue.gang.accelerator:
+            return labels.get(GKE_ACCELERATOR, "")
+    return ""

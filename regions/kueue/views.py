@@ -1,0 +1,303 @@
+"""What the port shows of our gangs, from all that is known of their cluster.
+
+The rule: what a gang is comes from what is there, what became of it also from what was seen before:
+a gang that was put out stays put out, one that left is shown as it was last, and none is taken for
+gone because it cannot be seen. Read ``Placements.look`` first, then ``stage_of``.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from regions import observing
+from regions.cluster import Cause, PlacementSeen, Stage
+from regions.kueue import names
+from regions.kueue.explanation import Evidence, explain, verdict
+from regions.kueue.hearing import Heard
+from regions.kueue.members import Member, Members
+from regions.kueue.objects import kinds
+from regions.kueue.objects.job_set import JobSet
+from regions.kueue.objects.pod import Pod
+from regions.kueue.scene import Scene
+from regions.kueue.vocabulary import Word
+from regions.kueue.words import Verdict
+from regions.store_eye import Look
+
+MAX_LEFT = 2_000
+"""Gangs that are shown although their objects are no more, the newest; whoever has not written
+their end down by then finds them absent."""
+MESSAGE_CHARACTERS = 900
+OCCUPIED_S = 604_800.0
+"""A week."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shown:
+    """One gang: as the port shows it, the verdict behind that, and what it rests on, None for what
+    is not there. ``is_put_out``: its cluster took its place away, whatever it does with it later.
+    """
+
+    seen: PlacementSeen
+    said: Verdict
+    evidence: Evidence | None
+    is_put_out: bool = False
+
+
+class Placements:
+    """Our gangs as they were last shown."""
+
+    def __init__(self, fresh_s: float) -> None:
+        self._fresh_s = fresh_s
+        self._shown: dict[str, Shown] = {}
+        self._put_out: dict[str, Verdict] = {}
+
+    @property
+    def shown(self) -> Mapping[str, Shown]:
+        """What was shown last, by placement."""
+        return self._shown
+
+    def look(
+        self, scene: Scene, members: Members, look: Look, *, now_s: float, monotonic_s: float
+    ) -> Mapping[str, Shown]:
+        """Show all gangs. ``now_s`` is in Unix seconds, ``monotonic_s`` when the store was seen."""
+        gate = _Gate(look, monotonic_s, self._fresh_s)
+        found = {}
+        for placement, gang in scene.gangs.items():
+            if gang.meta.labels.get(names.PART) == names.OCCUPIED_PART:
+                found[placement] = _occupied(placement, gang)
+                continue
+            own = members.of(gang.meta.uid)
+            one = self._one(scene, placement, scene.evidence(gang, now_s), own)
+            found[placement] = replace(one, seen=gate.joined(one.seen, gang.members))
+        for placement, before in self._shown.items():
+            if placement not in found:
+                found[placement] = self._left(scene, before, members)
+        over = [name for name, each in found.items() if name not in scene.gangs and _is_over(each)]
+        for name in over[: max(0, len(over) - MAX_LEFT)]:
+            del found[name]
+        here = {gang.meta.uid for gang in scene.gangs.values()}
+        self._put_out = {uid: said for uid, said in self._put_out.items() if uid in here}
+        self._shown = found
+        return found
+
+    def _one(
+        self, scene: Scene, placement: str, evidence: Evidence, members: tuple[Member, ...]
+    ) -> Shown:
+        uid, workload = evidence.job_set.meta.uid, evidence.workload
+        said = explain(evidence)
+        is_going = said.word == Word.BEING_REMOVED
+        if workload is not None and workload.holds("Evicted") and not is_going:
+            self._put_out.setdefault(uid, said)
+        # Whatever its cluster does with it afterwards: it was put out, and that was its end.
+        said = self._put_out.get(uid, said)
+        stage = stage_of(evidence, members)
+        place = scene.place(workload) if stage is Stage.QUEUED else None
+        seen = replace(
+            _seen(placement, evidence, said, members),
+            stage=stage,
+            ahead=None if place is None else place[0],
+            ahead_gpus=None if place is None else place[1],
+        )
+        return Shown(seen=seen, said=said, evidence=evidence, is_put_out=uid in self._put_out)
+
+    def _left(self, scene: Scene, before: Shown, members: Members) -> Shown:
+        """What is shown of a gang whose object is not there: if it can be seen that it is not."""
+        seen = before.seen
+        is_hidden = names.jobset_name(seen.placement) in scene.unreadable
+        if not scene.job_sets.is_known or is_hidden:
+            return before
+        own = members.of(seen.uid)
+        said = before.said
+        if seen.stage is not Stage.ENDED and not before.is_put_out:
+            said = verdict(Heard(word=Word.BEING_REMOVED))
+        is_alive = any(one.is_alive for one in own)
+        seen = replace(
+            seen,
+            stage=seen.stage if is_alive else Stage.ENDED,
+            cause=said.cause,
+            message=sentence(said),
+            members=tuple(one.seen() for one in own),
+            nodes_here=sum(one.is_alive for one in own),
+            ahead=None,
+            ahead_gpus=None,
+            standing={},
+            is_whole_at_gate=False,
+            eta_s=None,
+        )
+        return Shown(seen=seen, said=said, evidence=None, is_put_out=before.is_put_out)
+
+
+@dataclass(frozen=True, slots=True)
+class _Gate:
+    """The store's half of every placement."""
+
+    look: Look
+    monotonic_s: float
+    fresh_s: float
+
+    def joined(self, seen: PlacementSeen, ranks: int) -> PlacementSeen:
+        """Add who stands at the gate."""
+        gate = observing.at_gate(
+            seen.placement,
+            self.look.runs.get(seen.run_key),
+            self.look.epochs,
+            ranks=ranks,
+            alive={one.member for one in seen.members if one.is_alive},
+            now_s=self.monotonic_s,
+            fresh_s=self.fresh_s,
+        )
+        return replace(
+            seen,
+            standing=gate.standing,
+            is_whole_at_gate=gate.is_whole,
+            is_granted=gate.is_granted,
+        )
+
+
+def stage_of(evidence: Evidence, members: tuple[Member, ...]) -> Stage:
+    """Say where a gang stands.
+
+    ENDED is said only of what the cluster will bring no process of any more, and of which every
+    process was seen to be gone.
+    """
+    gang, workload = evidence.job_set, evidence.workload
+    is_blind = kinds.PODS.plural in evidence.unseen
+    is_alive = any(one.is_alive for one in members)
+    is_quiet = not is_blind and not is_alive and all(pod.is_over for pod in evidence.pods)
+    if gang.terminal_state and is_quiet:
+        return Stage.ENDED
+    if is_alive and _is_up(evidence.pods, gang.members):
+        return Stage.STANDING
+    if workload is not None:
+        is_let_in = workload.has_quota and workload.holds("Admitted")
+    else:
+        is_let_in = kinds.WORKLOADS.plural in evidence.unseen and not gang.is_suspended
+    return Stage.PROVISIONING if is_let_in or is_alive else Stage.QUEUED
+
+
+def to_let_go(shown: Iterable[Shown]) -> tuple[JobSet, ...]:
+    """Return the gangs that their cluster put out, of which nothing runs, and which wait again.
+
+    An eviction ends a placement: let in again, its processes would stand at a gate at which nobody
+    expects them, and hold machines for it.
+    """
+    found = []
+    for each in shown:
+        evidence = each.evidence
+        if evidence is None or not each.is_put_out:
+            continue
+        gang = evidence.job_set
+        is_quiet = all(not one.is_alive for one in each.seen.members) and not evidence.pods
+        is_seen = kinds.PODS.plural not in evidence.unseen
+        if gang.is_suspended and gang.meta.deleting_s is None and is_quiet and is_seen:
+            found.append(gang)
+    return tuple(found)
+
+
+def is_worn_out(gang: JobSet, now_s: float) -> bool:
+    """Whether an object that only takes a name has done so for longer than any order is late."""
+    is_occupant = gang.meta.labels.get(names.PART) == names.OCCUPIED_PART
+    created_s = gang.meta.created_s
+    return is_occupant and created_s is not None and now_s - created_s > OCCUPIED_S
+
+
+def sentence(said: Verdict) -> str:
+    """Return what a user reads of a verdict."""
+    words = [f"{said.sentence}."]
+    if said.unknown and said.raw:
+        words.append(f"The cluster says: {said.raw}")
+    elif said.advice:
+        words.append(said.advice)
+    return " ".join(words)[:MESSAGE_CHARACTERS]
+
+
+def _seen(
+    placement: str, evidence: Evidence, said: Verdict, members: tuple[Member, ...]
+) -> PlacementSeen:
+    meta = evidence.job_set.meta
+    is_exit = said.cause is Cause.MEMBER_EXITED
+    return PlacementSeen(
+        placement=placement,
+        run_key=_run_key(evidence.job_set),
+        uid=meta.uid,
+        queue=evidence.workload.queue if evidence.workload is not None else _queue(evidence),
+        flavor=meta.annotations.get(names.FLAVOR, ""),
+        stage=Stage.QUEUED,
+        cause=said.cause,
+        message=sentence(said),
+        ahead=None,
+        ahead_gpus=None,
+        nodes_here=sum(one.is_alive for one in members),
+        nodes_wanted=evidence.job_set.members,
+        members=tuple(one.seen() for one in members),
+        standing={},
+        is_whole_at_gate=False,
+        is_granted=False,
+        labels=names.read_told(meta.annotations),
+        first_exit=said.member if is_exit else "",
+        history=history(members, evidence.now_s),
+    )
+
+
+def history(members: Iterable[Member], now_s: float) -> tuple[tuple[float, int], ...]:
+    """Return since how many seconds there are how many nodes, oldest first."""
+    steps: dict[float, int] = {}
+    for one in members:
+        came_s = one.created_s if one.bound_s is None else one.bound_s
+        steps[came_s] = steps.get(came_s, 0) + 1
+        if one.left_s is not None:
+            left_s = max(came_s, one.left_s)
+            steps[left_s] = steps.get(left_s, 0) - 1
+    found, nodes = [], 0
+    for at_s in sorted(steps):
+        if steps[at_s]:
+            nodes += steps[at_s]
+            found.append((max(0.0, now_s - at_s), nodes))
+    return tuple(found)
+
+
+def _occupied(placement: str, gang: JobSet) -> Shown:
+    said = verdict(Heard(word=Word.BEING_REMOVED))
+    seen = PlacementSeen(
+        placement=placement,
+        run_key=_run_key(gang),
+        uid=gang.meta.uid,
+        queue="",
+        flavor="",
+        stage=Stage.ENDED,
+        cause=Cause.WITHDRAWN,
+        message="It was withdrawn; its name stays taken.",
+        ahead=None,
+        ahead_gpus=None,
+        nodes_here=0,
+        nodes_wanted=None,
+        members=(),
+        standing={},
+        is_whole_at_gate=False,
+        is_granted=False,
+        labels=names.read_told(gang.meta.annotations),
+    )
+    return Shown(seen=seen, said=said, evidence=None)
+
+
+def _run_key(gang: JobSet) -> str:
+    meta = gang.meta
+    return meta.annotations.get(names.KEYED) or meta.labels.get(names.RUN_KEY, "")
+
+
+def _queue(evidence: Evidence) -> str:
+    return evidence.local_queue.meta.name if evidence.local_queue is not None else ""
+
+
+def _is_up(pods: tuple[Pod, ...], wanted: int) -> bool:
+    """Whether every process of a gang was started."""
+    started = [
+        pod
+        for pod in pods
+        if pod.is_over
+        or any(not one.is_init and one.state in ("running", "terminated") for one in pod.containers)
+    ]
+    return len(started) >= wanted
+
+
+def _is_over(shown: Shown) -> bool:
+    return shown.seen.stage is Stage.ENDED

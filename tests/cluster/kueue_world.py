@@ -1,0 +1,308 @@
+"""A region of the rig as a world of the port's contract: real Kueue, real JobSet, real gangs.
+
+The rule: what the embedded cluster is told by a fault is here done to the thing itself: nodes are
+taken from the cloud, queues are stopped, the API server is killed. Read ``KueueWorld``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import random
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+from regions.cluster import Action, ClusterObservation, ClusterUnreachableError, Outcome, Queue
+from regions.kueue import names
+from regions.kueue.access import Api, Deadlines
+from regions.kueue.clock import SystemClock
+from regions.kueue.cluster import KueueCluster
+from regions.kueue.credentials import Kubeconfig
+from regions.kueue.flavors import FlavorSettings
+from regions.kueue.profile_rules import read_profiles
+from regions.kueue.queue_view import QueueSettings
+from regions.kueue.site import Pace
+from regions.kueue.sites import KueueSettings
+from regions.launcher.store import DirectoryStore
+from tests.cluster.conftest import NUMBERS
+from tests.cluster.rig import fleet
+from tests.cluster.rig.door import Fault
+from tests.cluster.rig.machines.pools import GPU, Pool
+from tests.cluster.rig.manifests import namespace
+from tests.cluster.rig.region import Region
+from tests.cluster.rig.waiting import wait_until
+from tests.cluster.views import bare_workload
+from tests.contract.cluster.world import Shape
+
+FLAVOR = "h100"
+ZONE = "europe-west4-b"
+MOUNT = "/stores/west"
+IMAGE = "registry.invalid/trainer@sha256:" + "0" * 64
+JOBSET = "jobset.x-k8s.io/v1alpha2"
+NODE = {"cpu": "16", "memory": "64Gi", GPU: "1", "pods": "20", "ephemeral-storage": "1Ti"}
+
+
+class PinnedCluster:
+    """The port, for a suite whose gangs name no image: the embedded cluster needs none."""
+
+    def __init__(self, port: KueueCluster) -> None:
+        self._port = port
+
+    async def observe(self) -> ClusterObservation:
+        return await self._port.observe()
+
+    async def apply(self, actions: tuple[Action, ...]) -> tuple[Outcome, ...]:
+        return await self._port.apply(
+            tuple(
+                replace(each, image=each.image or IMAGE) if isinstance(each, Queue) else each
+                for each in actions
+            )
+        )
+
+    def logs(
+        self, placement: str, rank: int, offset: int, follow: bool
+    ) -> AsyncIterator[tuple[int, bytes]]:
+        return self._port.logs(placement, rank, offset, follow)
+
+
+class KueueWorld:
+    """One region, with a namespace, two queues and a pool of its own."""
+
+    def __init__(self, region: Region, root: Path, shape: Shape) -> None:
+        self.region = region
+        self.store = root / "store"
+        self.trace = root / "trace"
+        self.name = f"contract-{next(NUMBERS)}"
+        self.flavor = FLAVOR
+        self._shape = shape
+        self._running: list[asyncio.Task[None]] = []
+        self._fills: list[str] = []
+        DirectoryStore.create(str(self.store))
+
+    async def start(self) -> None:
+        """Set up what a platform team would, and follow it."""
+        await asyncio.to_thread(self._set_up)
+        self.port = self.connect()
+        self.cluster = PinnedCluster(self.port)
+        self._running.append(asyncio.create_task(self.port.run()))
+        await self._answers()
+
+    def connect(self) -> KueueCluster:
+        """The port, as a broker that starts anew would hold it."""
+        shape = self._shape
+        api = Api(
+            Kubeconfig(path=str(self.region.kubeconfig())), SystemClock(), Deadlines(call_s=3.0)
+        )
+        profile = {
+            "store": MOUNT,
+            "volumes": [{"name": "store", "mount_path": MOUNT, "host_path": str(self.store)}],
+        }
+        known = FlavorSettings(
+            capacity_type=shape.capacity_type,
+            accelerator="H100",
+            accelerators_per_node=1,
+            zones=(ZONE,),
+            max_nodes=shape.max_nodes,
+            startup_s=shape.startup_s,
+            preemption_notice_s=shape.preemption_notice_s,
+        )
+        settings = KueueSettings(
+            cluster="west",
+            region="eu-west4",
+            queues=QueueSettings(
+                namespace=self.name,
+                queues=frozenset({"ours"}),
+                flavors={FLAVOR: known},
+                prices={FLAVOR: Decimal("2.50")},
+            ),
+            profiles=read_profiles({"default": profile}, allows_host_paths=True),
+            pace=Pace(
+                gate_poll_s=0.1,
+                gate_fresh_s=4.0,
+                control_poll_s=0.2,
+                report_s=0.2,
+                end_retry_s=20.0,
+            ),
+            gate_fresh_s=4.0,
+        )
+        return KueueCluster(
+            api,
+            DirectoryStore(str(self.store)),
+            settings,
+            clock=SystemClock(),
+            chance=random.Random(1),
+            store_s=10.0,
+        )
+
+    # ---- what happens to it ----
+
+    async def stockout(self) -> None:
+        await self._pool(answer="stockout")
+
+    async def partial(self, nodes: int) -> None:
+        await self._pool(supply=nodes)
+
+    async def restore(self) -> None:
+        await asyncio.to_thread(self.region.mend)
+        await self._pool(answer="nodes", supply=None)
+        await self._answers()
+
+    async def preempt(self, placement: str, notice_s: float) -> None:
+        for pod in await self._pods(placement):
+            node = pod["spec"]["nodeName"]
+            if notice_s:
+                await asyncio.to_thread(self.region.preempt_node, node, notice_s)
+            else:
+                await asyncio.to_thread(self.region.remove_node, node)
+
+    async def lose_node(self, placement: str, rank: int) -> None:
+        for pod in await self._pods(placement):
+            if pod["metadata"]["annotations"][names.RANK_ANNOTATION] == str(rank):
+                await asyncio.to_thread(self.region.lose_node, pod["spec"]["nodeName"])
+
+    async def recreate(self, placement: str) -> None:
+        job = f"{names.jobset_name(placement)}-{names.GANG}-0"
+        await asyncio.to_thread(self.region.api.delete, "batch/v1", "Job", job, self.name)
+
+    async def fill(self, queue: str, gpus: int, duration_s: float) -> None:
+        name = f"fill-{len(self._fills)}"
+        body = bare_workload(name, self.name, queue, gpus)
+        labels = {"nodeSelector": {"cloud.google.com/gke-nodepool": self.name}}
+        body["spec"]["podSets"][0]["template"]["spec"] |= labels
+        body["spec"]["podSets"][0]["template"]["spec"]["tolerations"] = [
+            {"operator": "Exists"},
+        ]
+        await asyncio.to_thread(self.region.api.create, body)
+        self._fills.append(name)
+        await asyncio.sleep(1.0)  # that Kueue has looked at it is what the test is about
+        self._running.append(asyncio.create_task(self._empty(name, duration_s)))
+
+    async def _empty(self, name: str, after_s: float) -> None:
+        await asyncio.sleep(after_s)
+        await asyncio.to_thread(self.region.api.delete, fleet.KUEUE, "Workload", name, self.name)
+
+    async def hold(self, is_held: bool) -> None:
+        body = self._cluster_queue("ours", stop="Hold" if is_held else "None")
+        await asyncio.to_thread(self.region.api.apply, body)
+
+        def is_so() -> bool:
+            return self._is_active("ours") is not is_held
+
+        await asyncio.to_thread(wait_until, is_so, 30, "the queue's hold")
+        await asyncio.sleep(0.5)
+
+    async def silence(self, duration_s: float) -> None:
+        await asyncio.to_thread(self.region.cut_off, Fault.SILENT)
+        await self._silent()
+
+    async def kill_control_plane(self) -> None:
+        await asyncio.to_thread(self.region.kill_api_server)
+        await self._silent()
+
+    async def start_control_plane(self) -> None:
+        await asyncio.to_thread(self.region.start_api_server)
+        await self._answers()
+
+    async def end(self) -> None:
+        """Leave nothing behind, whatever the test has done."""
+        for task in self._running:
+            task.cancel()
+            with contextlib.suppress(asyncio.CancelledError, Exception):
+                await task
+        await asyncio.to_thread(self._leave)
+
+    # ---- how it is done ----
+
+    async def _silent(self) -> None:
+        with contextlib.suppress(ClusterUnreachableError):
+            await self.port.ping()
+            raise AssertionError("it answers")
+
+    async def _answers(self) -> None:
+        for _ in range(600):
+            try:
+                if (await self.port.observe()).is_whole:
+                    return
+            except ClusterUnreachableError:
+                pass
+            await asyncio.sleep(0.1)
+        raise AssertionError("the cluster does not answer")
+
+    async def _pods(self, placement: str) -> list[dict[str, Any]]:
+        selector = f"{names.PLACEMENT}={names.label_value(placement)}"
+
+        def ask() -> list[dict[str, Any]]:
+            return self.region.api.all("v1", "Pod", self.name, labelSelector=selector)
+
+        found = await asyncio.to_thread(ask)
+        return [pod for pod in found if pod["spec"].get("nodeName")]
+
+    async def _pool(self, **fields: Any) -> None:
+        await asyncio.to_thread(lambda: self.region.change_pool(self.name, **fields))
+
+    def _set_up(self) -> None:
+        shape = self._shape
+        labels = {fleet.ACCELERATOR: fleet.H100, "cloud.google.com/gke-spot": "true"}
+        self.region.set_pool(
+            Pool(
+                name=self.name,
+                zone=ZONE,
+                labels=labels,
+                taints=[fleet.PRESENT],
+                capacity=NODE,
+                max_nodes=shape.max_nodes,
+                delay_s=shape.startup_s,
+                backoff_s=1.0,
+                is_autoscaled=True,
+                idle_s=2.0,
+            )
+        )
+        spec = {"nodeLabels": {"cloud.google.com/gke-nodepool": self.name}}
+        self.region.api.apply(
+            namespace(self.name),
+            fleet.named(fleet.KUEUE, "ResourceFlavor", FLAVOR, spec),
+            self._cluster_queue("ours"),
+            self._cluster_queue("theirs"),
+            fleet.local_queue("ours", self.name, f"{self.name}-ours"),
+            fleet.local_queue("theirs", self.name, f"{self.name}-theirs"),
+        )
+        wait_until(lambda: self._is_active("ours"), 30, "the queue")
+
+    def _cluster_queue(self, queue: str, stop: str = "None") -> dict[str, Any]:
+        shape = self._shape
+        nominal = shape.nominal if queue == "ours" else shape.lent
+        quota: dict[str, Any] = {"name": GPU, "nominalQuota": str(nominal)}
+        if queue == "ours":
+            quota["borrowingLimit"] = str(shape.borrowing_limit)
+        flavors = [{"name": FLAVOR, "resources": [quota]}]
+        spec = {
+            "namespaceSelector": {},
+            "cohortName": self.name,
+            "queueingStrategy": "StrictFIFO",
+            "resourceGroups": [{"coveredResources": [GPU], "flavors": flavors}],
+            "preemption": {"withinClusterQueue": "Never", "reclaimWithinCohort": "Any"},
+            "stopPolicy": stop,
+        }
+        return fleet.named(fleet.KUEUE, "ClusterQueue", f"{self.name}-{queue}", spec)
+
+    def _is_active(self, queue: str) -> bool:
+        found = self.region.api.find(fleet.KUEUE, "LocalQueue", queue, self.name) or {}
+        held = found.get("status", {}).get("conditions", [])
+        return any(c["type"] == "Active" and c["status"] == "True" for c in held)
+
+    def _leave(self) -> None:
+        region, api = self.region, self.region.api
+        region.mend()
+        api.delete("v1", "Namespace", self.name)
+        region.forget_pods_of_dead_nodes(self.name)
+        wait_until(lambda: not api.find("v1", "Namespace", self.name), 90, "the namespace's end")
+        region.remove_nodes()
+        for queue in ("ours", "theirs"):
+            api.delete(fleet.KUEUE, "ClusterQueue", f"{self.name}-{queue}")
+        api.delete(fleet.KUEUE, "ResourceFlavor", FLAVOR)
+        wait_until(
+            lambda: not api.find(fleet.KUEUE, "ResourceFlavor", FLAVOR), 60, "the flavor's end"
+        )

@@ -1,0 +1,43 @@
+"""The contract of the port, on real Kueue: the very cases that the embedded cluster passes."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.cluster.kueue_world import KueueWorld
+from tests.cluster.rig import fleet
+from tests.cluster.rig.rig import Rig
+from tests.contract.cluster.conftest import Set
+from tests.contract.cluster.test_life import *  # noqa: F403
+from tests.contract.cluster.test_withdrawing import *  # noqa: F403
+from tests.contract.cluster.world import Shape, Stagehand
+
+pytestmark = pytest.mark.cluster
+
+
+@pytest.fixture(scope="module")
+def alone() -> Iterator[Rig]:
+    """One region of its own: nodes and the API server are taken away in it."""
+    with Rig(("west",)) as made:
+        for region in made.regions.values():
+            region.api.apply(*fleet.everything())
+        yield made
+
+
+@pytest.fixture
+async def set_stage(alone: Rig, tmp_path: Path) -> AsyncIterator[Set]:
+    """Make a world of a shape, and end it after the test, gangs and all."""
+    worlds: list[KueueWorld] = []
+
+    async def make(shape: Shape) -> Stagehand:
+        world = KueueWorld(alone.regions["west"], tmp_path, shape)
+        worlds.append(world)
+        await world.start()
+        return Stagehand(world)
+
+    yield make
+    for world in worlds:
+        await world.end()
