@@ -11,6 +11,8 @@ Google's: the files that do are marked, and only a configuration that names Goog
     shapes.py       machine types and what is in them; pure
     compute.py      quota and advice over Compute's REST interface, which needs no client
     identity.py     who we are to Google, and its tokens (imports google.auth)
+    entering.py     how a cluster that was found is reached with those
     channels.py     Google's clients, made from that (imports all of them)
+    calls.py        one question over gRPC and what its failure means (imports google.api_core)
     errors.py       what can go wrong
 """

@@ -17,12 +17,8 @@ T = TypeVar("T")
 
 _SILENT = (exceptions.DeadlineExceeded, exceptions.GatewayTimeout, exceptions.RetryError)
 _DENIED = (exceptions.Unauthorized, exceptions.Forbidden)
-_BUSY = (
-    exceptions.TooManyRequests,
-    exceptions.ServiceUnavailable,
-    exceptions.InternalServerError,
-    exceptions.Aborted,
-)
+_BUSY = (exceptions.TooManyRequests, exceptions.ServerError, exceptions.Aborted)
+_NEVER = (exceptions.MethodNotImplemented, exceptions.DataLoss)
 
 
 async def ask(answer: Awaitable[T], within_s: float) -> T:
@@ -44,4 +40,6 @@ def _meant(error: exceptions.GoogleAPIError) -> GoogleError:
         return SilentError(words)
     if isinstance(error, _DENIED):
         return AccessError(words)
-    return BusyError(words) if isinstance(error, _BUSY) else RefusedError(words)
+    if isinstance(error, _BUSY) and not isinstance(error, _NEVER):
+        return BusyError(words)
+    return RefusedError(words)

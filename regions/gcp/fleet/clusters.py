@@ -41,12 +41,15 @@ class ClusterKey:
 class GkeCluster:
     """One cluster. ``host`` and ``ca_pem`` are how its API is reached, empty: not told.
 
+    ``dns_host`` is the name that Google keeps for it, empty unless it answers from everywhere.
+
     ``is_stale``: the zones that would tell of it have not answered; it is as it was last seen.
     """
 
     key: ClusterKey
     region: str
     host: str
+    dns_host: str
     ca_pem: str
     status: str
     pools: tuple[Pool, ...]
@@ -125,6 +128,7 @@ def _cluster(key: ClusterKey, message: Any) -> GkeCluster:
         key=key,
         region=region_of(key.location),
         host=_host(message.endpoint, doubts),
+        dns_host=_dns_host(message.control_plane_endpoints_config.dns_endpoint_config, doubts),
         ca_pem=_ca_pem(message.master_auth.cluster_ca_certificate, doubts),
         status=STATUSES.get(message.status, f"UNKNOWN_{message.status}"),
         pools=pools,
@@ -139,6 +143,16 @@ def _host(endpoint: str, doubts: list[str]) -> str:
         doubts.append(f"its endpoint is {endpoint[:64]!r}")
         return ""
     return f"https://[{endpoint}]" if ":" in endpoint else f"https://{endpoint}"
+
+
+def _dns_host(config: Any, doubts: list[str]) -> str:
+    # Only a name of Google's own is believed without a certificate of the cluster's.
+    if not (config.endpoint and config.allow_external_traffic):
+        return ""
+    if not config.endpoint.endswith(".gke.goog"):
+        doubts.append(f"its DNS endpoint is {config.endpoint[:64]!r}, no name of Google's")
+        return ""
+    return _host(config.endpoint, doubts)
 
 
 def _ca_pem(encoded: str, doubts: list[str]) -> str:

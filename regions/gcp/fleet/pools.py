@@ -9,7 +9,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from regions.kueue import accelerators
+
 RESERVED, ON_DEMAND, SPOT, FLEX = "RESERVED", "ON_DEMAND", "SPOT", "FLEX"
+GKE_ACCELERATOR = "cloud.google.com/gke-accelerator"
 MAX_NODES = 100_000
 MAX_CONDITIONS = 50
 MAX_ZONES = 50
@@ -52,14 +55,17 @@ class Condition:
 class Pool:
     """One node pool. ``most_nodes`` and ``most_per_zone`` are its autoscaler's caps, None without
     one: how many nodes stand is not told here. ``max_run_s`` None: nodes stay. ``capacity_type``
-    empty: what is told contradicts itself. ``labels`` are those that its nodes get.
+    empty: what is told contradicts itself. ``accelerator`` is what users call what Google calls
+    ``accelerator_type``. ``labels`` are those that ops gave its nodes.
     """
 
     name: str
     machine: str
     accelerator: str
+    accelerator_type: str
     accelerators_per_node: int | None
     capacity_type: str
+    is_preemptible: bool
     is_queued: bool
     reservation: str
     zones: tuple[str, ...]
@@ -82,9 +88,11 @@ def read_pool(message: Any) -> Pool:
     return Pool(
         name=message.name[:_WORD],
         machine=config.machine_type[:_WORD],
-        accelerator=accelerator,
+        accelerator=accelerators.name({GKE_ACCELERATOR: accelerator}),
+        accelerator_type=accelerator,
         accelerators_per_node=count,
         capacity_type=_capacity_type(message, doubts),
+        is_preemptible=config.preemptible,
         is_queued=message.queued_provisioning.enabled,
         reservation=_reservation(config.reservation_affinity),
         zones=zones,
@@ -116,13 +124,13 @@ def _capacity_type(message: Any, doubts: list[str]) -> str:
     return told.pop() if told else ON_DEMAND
 
 
-def _accelerators(accelerators: Any, doubts: list[str]) -> tuple[str, int | None]:
-    if len(accelerators) > 1:
+def _accelerators(told: Any, doubts: list[str]) -> tuple[str, int | None]:
+    if len(told) > 1:
         doubts.append("it has accelerators of more than one kind")
         return "", None
-    if not accelerators:
+    if not told:
         return "", None
-    first = accelerators[0]
+    first = told[0]
     if not 0 < first.accelerator_count <= 64:
         doubts.append(f"it has {first.accelerator_count} accelerators on a node")
         return first.accelerator_type[:_WORD], None

@@ -2,11 +2,12 @@
 
 The rule: a catalog is read whole or not at all. A page that does not come is asked for again, for a
 catalog takes minutes and is read twice a day; an answer that goes in circles, never ends or sells
-no accelerator is no catalog. Read ``read_catalog``.
+no accelerator is no catalog. Read ``read_book``.
 """
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from google.cloud import billing_v1
@@ -14,9 +15,11 @@ from tenacity import AsyncRetrying, retry_if_exception, stop_after_attempt, wait
 
 from regions.gcp.calls import ask
 from regions.gcp.errors import BrokenError, GoogleError, SilentError
+from regions.gcp.prices.book import Book
 from regions.gcp.prices.naming import GPU, Part, classify
 from regions.gcp.prices.reading import read
 from regions.gcp.prices.sku import Sku
+from regions.gcp.prices.summing import book_of
 
 COMPUTE_ENGINE = "services/6F81-5844-456A"
 PAGE_SIZE = 2000  # of the 5000 that are allowed: what is read at once keeps the loop busy
@@ -33,6 +36,17 @@ class Catalog(NamedTuple):
 
     skus: tuple[Sku, ...]
     doubts: tuple[str, ...]
+
+
+async def read_book(
+    client: billing_v1.CloudCatalogAsyncClient,
+    pause: Callable[[float], Awaitable[None]],
+    now_s: float,
+) -> Book:
+    """Read the catalog and make a book of it, as of a Unix time. Raises GoogleError."""
+    catalog = await read_catalog(client, pause)
+    book = book_of(catalog.skus, now_s)
+    return replace(book, doubts=(*catalog.doubts, *book.doubts))
 
 
 async def read_catalog(

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
+
 import grpc
 import pytest
 from google.cloud import billing_v1
 
 from regions.gcp.errors import AccessError, BrokenError, BusyError, GoogleError, RefusedError
-from regions.gcp.prices.catalog import ATTEMPTS, COMPUTE_ENGINE, read_catalog
+from regions.gcp.prices.catalog import ATTEMPTS, COMPUTE_ENGINE, read_book, read_catalog
 from tests.fakes.google import FakeGoogle, google
-from tests.unit.regions.gcp.making import H100, make_entry
+from tests.unit.regions.gcp.making import H100, NOW_S, flex_machine, make_entry
 
 BUSY = grpc.StatusCode.UNAVAILABLE
 
@@ -43,6 +45,21 @@ async def test_all_pages_are_read_and_an_empty_one_is_no_end() -> None:
     assert found.doubts == (f"{H100!r} has the usage type 'Commit1Yr'",)
     assert [each.page_token for each in fake.asked] == ["", "a", "b"]
     assert {each.parent for each in fake.asked} == {COMPUTE_ENGINE}
+
+
+async def test_a_book_is_made_of_it() -> None:
+    async with google() as fake:
+        odd = make_entry(H100, usage="Commit1Yr", sku_id="odd")
+        fake.pages = {
+            "": [page(*flex_machine()[:2], then="a")],
+            "a": [page(*flex_machine()[2:], odd)],
+        }
+        book = await read_book(fake.catalog, Pauses(), NOW_S)
+    (price,) = (each for each in book.prices if each.machine == "a3-highgpu-8g")
+    assert (price.capacity_type, price.region) == ("FLEX", "us-central1")
+    assert round(price.per_hour, 2) == Decimal("38.32")
+    assert price.as_of_s == NOW_S
+    assert book.doubts == (f"{H100!r} has the usage type 'Commit1Yr'",)
 
 
 @pytest.mark.parametrize("status", [BUSY, grpc.StatusCode.RESOURCE_EXHAUSTED])

@@ -49,9 +49,11 @@ def test_a_pool_is_read_whole() -> None:
     assert found == Pool(
         name="h100",
         machine="a3-highgpu-8g",
-        accelerator="nvidia-h100-80gb",
+        accelerator="H100",
+        accelerator_type="nvidia-h100-80gb",
         accelerators_per_node=8,
         capacity_type="SPOT",
+        is_preemptible=False,
         is_queued=False,
         reservation="",
         zones=("us-central1-a", "us-central1-c"),
