@@ -97,7 +97,7 @@ def test_the_trap_is_heard_and_the_exit_code_is_told(place: Place) -> None:
     assert exit_codes(place, "run") == [7]
     assert place.log(pod, tailLines="1") == "drained\n"
     wait_until(lambda: failed(place, "run"), 30, "the JobSet's end")
-    assert failed(place, "run") == "FailedJobs"
+    assert failed(place, "run") == "ReachedMaxRestarts"
 
 
 @pytest.mark.parametrize(
