@@ -31,7 +31,7 @@ from regions.kueue.access import Api
 from regions.kueue.clock import Clock
 from regions.kueue.errors import ClusterError, ForbiddenError
 from regions.kueue.logs import Logs, Printer
-from regions.kueue.members import Members
+from regions.kueue.members import MAX_RANK, Members
 from regions.kueue.objects.job_set import JobSet
 from regions.kueue.orders import Orders
 from regions.kueue.queue_view import QueuesSeen, queues_seen
@@ -111,6 +111,7 @@ class KueueCluster:
         self._queues = QueuesSeen(queues=(), doubts=())
         self._drift: dict[drift.Drift, float] = {}
         self._touched: dict[str, float] = {}
+        self._queued: dict[str, float] = {}
         self._asked: dict[tuple[str, str], float] = {}
         self._answered_s: float | None = None
         self._news_mark: object = None
@@ -133,9 +134,8 @@ class KueueCluster:
         scene = self._gathered()
         self._take_in(scene)
         now_s = self._clock.monotonic_s()
-        self._touched = {
-            run: at_s for run, at_s in self._touched.items() if now_s - at_s < TOUCHED_S
-        }
+        self._touched = _recent(self._touched, now_s)
+        self._queued = _recent(self._queued, now_s)
         active = {*self._open_runs(scene), *self._touched}
         look = await self._eye.look(active, self._members.gone, now_s)
         now_s = self._clock.monotonic_s()
@@ -157,6 +157,8 @@ class KueueCluster:
             if isinstance(action, Grant) and outcome.is_done:
                 outcome = await self._raise(action.placement)
             outcomes.append(outcome)
+            if isinstance(action, Queue) and outcome.is_done:
+                self._queued[action.placement] = self._clock.monotonic_s()
             epoch = getattr(action, "epoch", None)
             run_key = epoch.run_key if epoch is not None else getattr(action, "run_key", "")
             self._touched[run_key] = self._clock.monotonic_s()
@@ -376,14 +378,22 @@ class KueueCluster:
         return not any(one.is_alive for one in self._members.of(uid))
 
     def _printer(self, placement: str, rank: int) -> Printer:
-        shown = self._placements.shown.get(placement)
-        wanted = shown.seen.nodes_wanted if shown is not None else None
-        if shown is None or wanted is None or not 0 <= rank < wanted:
+        scene = self._gathered()
+        self._take_in(scene)
+        gang, shown = scene.gangs.get(placement), self._placements.shown.get(placement)
+        if gang is None and shown is None and placement in self._queued:
+            return Printer(member=None, is_over=False)  # it is on its way into what is seen
+        uid = shown.seen.uid if shown is not None else gang.meta.uid if gang is not None else ""
+        wanted = gang.members if gang is not None else MAX_RANK
+        if not uid or not 0 <= rank < wanted:
             raise NoSuchLogError(f"{self.cluster} holds nothing of rank {rank} of {placement}")
-        self._take_in(self._gathered())
-        own = [one for one in self._members.of(shown.seen.uid) if one.rank == rank]
-        is_over = shown.seen.stage is Stage.ENDED
+        own = [one for one in self._members.of(uid) if one.rank == rank]
+        is_over = shown is not None and shown.seen.stage is Stage.ENDED
         return Printer(member=own[-1] if own else None, is_over=is_over)
+
+
+def _recent(touched: dict[str, float], now_s: float) -> dict[str, float]:
+    return {name: at_s for name, at_s in touched.items() if now_s - at_s < TOUCHED_S}
 
 
 def _kept(seen: snapshot.Seen[JobSet]) -> snapshot.Seen[JobSet]:

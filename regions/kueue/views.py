@@ -63,7 +63,14 @@ class Placements:
         found = {}
         for placement, gang in scene.gangs.items():
             if gang.meta.labels.get(names.PART) == names.OCCUPIED_PART:
-                found[placement] = _occupied(placement, gang)
+                former = self._shown.get(placement)
+                # Of the gang that had the name more is known than that the name is taken.
+                is_known = former is not None and former.seen.uid != gang.meta.uid
+                found[placement] = (
+                    self._left(scene, former, members)
+                    if former is not None and is_known
+                    else _occupied(placement, gang)
+                )
                 continue
             own = members.of(gang.meta.uid)
             one = self._one(scene, placement, scene.evidence(gang, now_s), own)

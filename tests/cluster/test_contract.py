@@ -12,6 +12,8 @@ from tests.cluster.rig import fleet
 from tests.cluster.rig.rig import Rig
 from tests.contract.cluster.conftest import Set
 from tests.contract.cluster.test_life import *  # noqa: F403
+from tests.contract.cluster.test_trouble import *  # noqa: F403
+from tests.contract.cluster.test_waiting import *  # noqa: F403
 from tests.contract.cluster.test_withdrawing import *  # noqa: F403
 from tests.contract.cluster.world import Shape, Stagehand
 

@@ -1,0 +1,251 @@
+"""Our gangs as the port shows them: what is there, what was seen before, and never a guess."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from regions.cluster import Cause, Stage
+from regions.kueue import names
+from regions.kueue.members import Member, Members
+from regions.kueue.objects.job_set import JobSet
+from regions.kueue.objects.kinds import Unreadable
+from regions.kueue.scene import JOB_UID, Scene
+from regions.kueue.snapshot import Seen, Snapshot
+from regions.kueue.views import OCCUPIED_S, Placements, Shown, history, is_worn_out, to_let_go
+from regions.store_eye import Look
+from tests.unit.regions.kueue.tellings import (
+    NOW_S,
+    admitted,
+    ended,
+    make_cluster_queue,
+    make_job_set,
+    make_local_queue,
+    make_node,
+    make_pod,
+    reserved,
+    said,
+    unbound,
+    waiting,
+)
+from tests.unit.regions.kueue.test_members import GANG, OURS, known, member
+
+NOTHING = Look(runs={}, epochs={}, claims=None, trouble="")
+
+
+def gang(**changes: Any) -> JobSet:
+    """Our JobSet of placement p1: two ranks."""
+    found = make_job_set(**changes)
+    meta = replace(
+        found.meta,
+        name=names.jobset_name("p1"),
+        namespace=OURS,
+        uid=GANG,
+        labels={names.MANAGED_BY: names.MANAGER},
+        annotations={
+            names.PLACED: "p1",
+            names.KEYED: "run1",
+            names.FLAVOR: "h100-spot",
+            names.OFFERED: "SPOT",
+            names.TOLD: names.told_annotation({"team": "vision"}),
+        },
+    )
+    return replace(found, meta=meta)
+
+
+def of_gang(workload: Any) -> Any:
+    """The workload as the gang's."""
+    meta = replace(workload.meta, namespace=OURS, labels={JOB_UID: GANG}, name="jobset-p1")
+    return replace(workload, meta=meta, queue="ours")
+
+
+def ours(queue: Any) -> Any:
+    return replace(queue, meta=replace(queue.meta, namespace=OURS))
+
+
+class Story:
+    """Looks one after the other."""
+
+    def __init__(self) -> None:
+        self.members = Members()
+        self.placements = Placements(fresh_s=15.0)
+
+    def see(
+        self, *job_sets: JobSet, workload: Any = None, pods: Any = (), **changes: Any
+    ) -> Mapping[str, Shown]:
+        workloads = [of_gang(workload)] if workload is not None else []
+        snapshot = Snapshot(
+            cluster_queues=known(make_cluster_queue()),
+            local_queues=known(ours(make_local_queue())),
+            cohorts=known(),
+            flavors=known(),
+            checks=known(),
+            provisioning=known(),
+            workloads=known(*workloads),
+            nodes=known(*(make_node(f"node-{at}") for at in range(2))),
+            pods=known(*pods),
+        )
+        snapshot = replace(snapshot, **changes.pop("snapshot", {}))
+        gangs: Seen[JobSet] = replace(known(*job_sets), **changes)
+        scene = Scene(
+            namespace=OURS, snapshot=snapshot, job_sets=gangs, requests=known(), events=known()
+        )
+        self.members.look(snapshot.pods, snapshot.nodes, OURS, NOW_S)
+        return self.placements.look(scene, self.members, NOTHING, now_s=NOW_S, monotonic_s=1.0)
+
+
+def up(*ranks: int) -> list[Any]:
+    return [member(make_pod(rank), rank) for rank in ranks]
+
+
+EVICTED = said("Evicted", "Preempted", "Preempted to accommodate a workload")
+
+
+def test_a_gang_in_its_queue_says_what_it_waits_for() -> None:
+    seen = Story().see(gang(), workload=waiting("Pending", "couldn't assign flavors"))["p1"].seen
+    assert (seen.stage, seen.run_key, seen.uid, seen.queue) == (Stage.QUEUED, "run1", GANG, "ours")
+    assert (seen.flavor, seen.ahead, seen.labels) == ("h100-spot", 0, {"team": "vision"})
+
+
+@pytest.mark.parametrize(
+    ("workload", "pods", "stage"),
+    [
+        pytest.param(reserved(), (), Stage.QUEUED, id="a reservation waits for its checks"),
+        pytest.param(admitted(), (), Stage.PROVISIONING, id="let in"),
+        pytest.param(
+            admitted(), [*up(0), member(unbound(1), 1)], Stage.PROVISIONING, id="one of two came"
+        ),
+        pytest.param(admitted(), up(0, 1), Stage.STANDING, id="all are up"),
+        pytest.param(
+            admitted(), [*up(0), member(ended(0, rank=1), 1)], Stage.STANDING, id="one has finished"
+        ),
+    ],
+)
+def test_where_a_gang_stands(workload: Any, pods: Any, stage: Stage) -> None:
+    seen = Story().see(gang(is_suspended=False), workload=workload, pods=pods)["p1"].seen
+    assert seen.stage is stage
+
+
+def test_a_gang_has_ended_when_it_is_over_and_each_process_was_seen_gone() -> None:
+    story = Story()
+    over = gang(terminal_state="Failed")
+    one_left = [member(ended(3), 0), *up(1)]
+    seen = story.see(over, workload=admitted(), pods=one_left)["p1"].seen
+    assert (seen.stage, seen.cause) == (Stage.STANDING, Cause.MEMBER_EXITED)
+    seen = story.see(over, workload=admitted(), pods=one_left[:1])["p1"].seen
+    assert (seen.stage, seen.first_exit) == (Stage.ENDED, "uid-0")
+    assert [(one.rank, one.exit_code) for one in seen.members] == [(0, 3), (1, None)]
+
+
+def test_a_gang_has_not_ended_while_its_processes_cannot_be_seen() -> None:
+    story = Story()
+    blind: dict[str, Any] = {"pods": known(is_known=False)}
+    seen = story.see(gang(terminal_state="Failed"), workload=admitted(), snapshot=blind)["p1"].seen
+    assert seen.stage is not Stage.ENDED
+
+
+def test_what_was_put_out_stays_put_out_and_is_let_go_once_nothing_runs() -> None:
+    story = Story()
+    story.see(gang(is_suspended=False), workload=admitted(), pods=up(0, 1))
+    leaving = story.see(gang(), workload=admitted(EVICTED), pods=up(0, 1))
+    assert (leaving["p1"].seen.cause, to_let_go(leaving.values())) == (Cause.EVICTED, ())
+    empty = story.see(gang(), workload=waiting("Pending", "it waits again"))
+    assert (empty["p1"].seen.stage, empty["p1"].seen.cause) == (Stage.QUEUED, Cause.EVICTED)
+    assert [one.meta.uid for one in to_let_go(empty.values())] == [GANG]
+    gone = story.see()["p1"].seen
+    assert (gone.stage, gone.cause) == (Stage.ENDED, Cause.EVICTED)
+    assert [one.is_alive for one in gone.members] == [False, False]
+
+
+def test_what_was_put_out_and_runs_again_is_not_removed() -> None:
+    story = Story()
+    story.see(gang(), workload=admitted(EVICTED))
+    again = story.see(gang(is_suspended=False), workload=admitted(), pods=up(0, 1))
+    assert (again["p1"].is_put_out, to_let_go(again.values())) == (True, ())
+
+
+def test_a_gang_that_is_not_there_any_more_was_withdrawn_once_all_of_it_is_gone() -> None:
+    story = Story()
+    story.see(gang(is_suspended=False), workload=admitted(), pods=up(0, 1))
+    leaving = story.see(pods=up(1))["p1"].seen
+    assert (leaving.stage, leaving.cause) == (Stage.STANDING, Cause.WITHDRAWN)
+    gone = story.see()["p1"].seen
+    assert (gone.stage, gone.cause, gone.nodes_here) == (Stage.ENDED, Cause.WITHDRAWN, 0)
+
+
+def test_how_a_gang_ended_is_told_after_its_object_is_gone() -> None:
+    story = Story()
+    pods = [member(ended(3), 0), member(ended(0, rank=1), 1)]
+    before = story.see(gang(terminal_state="Failed"), workload=admitted(), pods=pods)["p1"].seen
+    after = story.see()["p1"].seen
+    assert (after.stage, after.cause, after.message) == (Stage.ENDED, before.cause, before.message)
+
+
+@pytest.mark.parametrize(
+    "hidden",
+    [
+        pytest.param({"is_known": False}, id="none can be seen"),
+        pytest.param(
+            {"unreadable": {f"{OURS}/cb-p1": Unreadable(key="", uid="", reason="odd")}}, id="it is"
+        ),
+    ],
+)
+def test_a_gang_that_cannot_be_seen_is_shown_as_it_was(hidden: dict[str, Any]) -> None:
+    story = Story()
+    before = story.see(gang(is_suspended=False), workload=admitted(), pods=up(0, 1))["p1"].seen
+    assert story.see(pods=up(0, 1), **hidden)["p1"].seen == before
+
+
+def test_a_name_that_is_taken_is_shown_as_withdrawn() -> None:
+    taken = gang()
+    labels = {**taken.meta.labels, names.PART: names.OCCUPIED_PART}
+    taken = replace(taken, meta=replace(taken.meta, labels=labels, created_s=NOW_S))
+    seen = Story().see(taken)["p1"].seen
+    assert (seen.stage, seen.cause, seen.members) == (Stage.ENDED, Cause.WITHDRAWN, ())
+    assert seen.run_key == "run1"
+    assert [is_worn_out(taken, NOW_S + age_s) for age_s in (60.0, OCCUPIED_S + 1)] == [False, True]
+    assert not is_worn_out(gang(), NOW_S + OCCUPIED_S + 1)
+
+
+def test_a_copy_of_our_object_is_not_taken_for_the_placement() -> None:
+    copy = gang()
+    copy = replace(copy, meta=replace(copy.meta, name="copy", uid="other"))
+    seen = Story().see(gang(), copy, workload=waiting("Pending"))
+    assert {name: each.seen.uid for name, each in seen.items()} == {"p1": GANG, "copy": "other"}
+
+
+def test_others_objects_are_not_shown() -> None:
+    theirs = replace(gang(), meta=replace(gang().meta, labels={}))
+    elsewhere = replace(gang(), meta=replace(gang().meta, namespace="other"))
+    assert Story().see(theirs, elsewhere) == {}
+
+
+def test_nodes_are_told_since_they_came_and_went() -> None:
+    def one(rank: int, came_s: float, left_s: float | None) -> Member:
+        return Member(
+            uid=f"{rank}",
+            key="",
+            gang=GANG,
+            rank=rank,
+            node="n",
+            node_uid="",
+            created_s=0.0,
+            bound_s=came_s,
+            left_s=left_s,
+        )
+
+    found = history([one(0, 10.0, 40.0), one(1, 10.0, 40.0), one(2, 20.0, None)], 50.0)
+    assert found == ((40.0, 2), (30.0, 3), (10.0, 1))
+    assert history([], 50.0) == ()
+
+
+def test_whoever_had_a_name_is_told_of_after_the_name_was_taken() -> None:
+    story = Story()
+    story.see(gang(is_suspended=False), workload=admitted(), pods=up(0, 1))
+    labels = {names.MANAGED_BY: names.MANAGER, names.PART: names.OCCUPIED_PART}
+    taken = replace(gang(), meta=replace(gang().meta, uid="taken", labels=labels))
+    for _ in range(2):
+        seen = story.see(taken)["p1"].seen
+        assert (seen.stage, seen.cause, seen.uid) == (Stage.ENDED, Cause.WITHDRAWN, GANG)
+        assert [one.is_alive for one in seen.members] == [False, False]
