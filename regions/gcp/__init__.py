@@ -6,6 +6,7 @@ Google's: the files that do are marked, and only a configuration that names Goog
 
     prices/         from the billing catalog to what one GPU costs for an hour
     fleet/          from the list of clusters to node pools, their caps and their conditions
+    survey.py       asks for all of it in its time, and says how old each thing is
     quota.py        the project's GPU quota per region; pure
     advice.py       the cloud's advice as a prior that yields to evidence; pure
     shapes.py       machine types and what is in them; pure

@@ -2,13 +2,15 @@
 
 The rule: a condition has no time of its own, so its age is counted from when it was first seen; it
 is told when it comes, and again now and then while it stands, for it is news each time that
-machines still do not come. A cluster that was not seen anew says nothing. Read ``hear``.
+machines still do not come. A cluster that was not seen anew says nothing. Read ``hear``, then
+``felt``.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from regions.gcp.fleet.clusters import ClusterKey, Fleet
+from regions.gcp.fleet.clusters import ClusterKey, Fleet, GkeCluster
+from regions.gcp.fleet.matching import pools_of
 from regions.gcp.fleet.pools import GCE_QUOTA_EXCEEDED, GCE_STOCKOUT, Condition, Pool
 
 STOCKOUT, QUOTA_REFUSED = "STOCKOUT", "QUOTA_REFUSED"
@@ -74,17 +76,40 @@ def hear(before: Heard, fleet: Fleet, now_s: float) -> tuple[Heard, tuple[PoolSi
     return Heard(since_s=since, told_s=told), tuple(signals)
 
 
+def troubles_of(pool: Pool) -> Mapping[str, str]:
+    """Return which kinds of trouble a pool is in, each with its own words."""
+    kinds: dict[str, str] = {}
+    for condition in pool.conditions:
+        if kind := _kind(condition):
+            kinds.setdefault(kind, condition.message or condition.code)
+    return kinds
+
+
+def felt(
+    node_labels: Mapping[str, str], cluster: GkeCluster, signals: Iterable[PoolSignal]
+) -> tuple[PoolSignal, ...]:
+    """Return what a flavor with these labels feels of signals, one of a kind.
+
+    A flavor is out of stock only when all of its pools are: from another it still gets nodes.
+    """
+    pools = {each.name: each for each in pools_of(node_labels, cluster.pools)}
+    troubles = [set(troubles_of(each)) for each in pools.values()]
+    everywhere = set.intersection(*troubles) if troubles else set()
+    found: dict[str, PoolSignal] = {}
+    for signal in signals:
+        is_its = signal.cluster == cluster.key and signal.pool in pools
+        if is_its and signal.kind in everywhere:
+            found.setdefault(signal.kind, signal)
+    return tuple(found.values())
+
+
 def _standing(fleet: Fleet) -> Iterator[tuple[ClusterKey, Pool, str, str]]:
     """Yield each pool with what it cannot have, once a kind."""
     for key, cluster in fleet.clusters.items():
         if cluster.is_stale:
             continue
         for pool in cluster.pools:
-            kinds: dict[str, str] = {}
-            for condition in pool.conditions:
-                if kind := _kind(condition):
-                    kinds.setdefault(kind, condition.message or condition.code)
-            for kind, detail in kinds.items():
+            for kind, detail in troubles_of(pool).items():
                 yield key, pool, kind, detail
 
 

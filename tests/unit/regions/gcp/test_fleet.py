@@ -12,7 +12,15 @@ from google.cloud import container_v1
 
 from regions.gcp.errors import AccessError, BusyError, GoogleError, RefusedError
 from regions.gcp.fleet.clusters import ClusterKey, Fleet, merged, read_fleet, region_of
-from regions.gcp.fleet.hearing import AGAIN_S, QUOTA_REFUSED, STOCKOUT, Heard, PoolSignal, hear
+from regions.gcp.fleet.hearing import (
+    AGAIN_S,
+    QUOTA_REFUSED,
+    STOCKOUT,
+    Heard,
+    PoolSignal,
+    felt,
+    hear,
+)
 from regions.gcp.fleet.listing import FleetLister
 from regions.gcp.fleet.pools import Condition, Pool, read_pool
 from tests.fakes.google import google
@@ -295,3 +303,23 @@ def test_a_cluster_that_was_not_seen_anew_says_nothing_and_forgets_nothing() -> 
     assert none == ()
     _, again = hear(heard, seen, AGAIN_S * 3)
     assert [each.stands_s for each in again] == [AGAIN_S * 3]
+
+
+def test_a_flavor_is_out_of_stock_when_all_of_its_pools_are() -> None:
+    def pool(name: str, *codes: Any, **config: Any) -> container_v1.NodePool:
+        return make_pool(name=name, config=config, conditions=[{"code": each} for each in codes])
+
+    out, full = STATUS.GCE_STOCKOUT, STATUS.GCE_QUOTA_EXCEEDED
+    pools = [pool("a", out, spot=True), pool("b", out, full, spot=True), pool("c", out), pool("d")]
+    fleet = fleet_of(make_cluster(node_pools=pools))
+    (cluster,) = fleet.clusters.values()
+    signals = hear(Heard(), fleet, 0.0)[1]
+    spot, standard, none = (
+        {f"cloud.google.com/gke-{key}": value}
+        for key, value in (("spot", "true"), ("provisioning", "standard"), ("nodepool", "x"))
+    )
+    assert [(each.pool, each.kind) for each in felt(spot, cluster, signals)] == [("a", STOCKOUT)]
+    assert felt(standard, cluster, signals) == ()
+    assert felt(none, cluster, signals) == ()
+    other = replace(cluster, key=key("other", "us-central1"))
+    assert felt(spot, other, signals) == ()
