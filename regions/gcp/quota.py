@@ -1,9 +1,10 @@
 """A project's GPU quota, region by region. Pure.
 
-The rule: spot and flex-start draw on one quota, the preemptible one, and a reservation on none. Two
-services tell of it: Compute tells limit and use, of older accelerators only; Cloud Quotas tells
-limits of all. Where Compute is silent the use is unknown, and a limit that nobody tells is unknown,
-never zero. Read ``quotas`` first, then ``Quota.room``.
+The rule: spot and flex-start draw on one quota, the preemptible one, and a reservation on none; a
+project without a preemptible one draws on the standard one for spot. Two services tell of it:
+Compute tells limit and use, of older accelerators only; Cloud Quotas tells limits of all. Where
+Compute is silent the use is unknown, and a limit that nobody tells is unknown, never zero. Read
+``quotas`` first, then ``Quotas.find``.
 """
 
 import re
@@ -67,7 +68,11 @@ class Quotas:
         pool = DRAWS_ON.get(capacity_type)
         if pool is None:
             return None
-        told = (self.by_key.get((region, accelerator, pool)), self.overall)
+        own = self.by_key.get((region, accelerator, pool))
+        if capacity_type == "SPOT" and own is not None and own.limit == 0:
+            # A project that was given no preemptible quota draws on its standard one for spot.
+            own = self.by_key.get((region, accelerator, STANDARD), own)
+        told = (own, self.overall)
         known = [each for each in told if each is not None and each.room is not None]
         return min(known, key=lambda each: each.room or 0, default=None)
 

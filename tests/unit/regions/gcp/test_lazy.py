@@ -6,18 +6,24 @@ import json
 import subprocess
 import sys
 
-import pytest
-
 from tests.house.tree import ROOT
 
 HEAVY = ("google.auth", "google.cloud", "google.api_core", "proto", "requests")
+TELL = "print(json.dumps(sorted(sys.modules)))"
+LIGHT = (
+    "broker.daemon",
+    "regions.gcp.compute",
+    "regions.gcp.fleet.hearing",
+    "regions.gcp.prices.keeping",
+    "regions.gcp.prices.shipped",
+    "regions.gcp.survey",
+)
 
 
-def imported(module: str) -> set[str]:
-    """Returns which heavy packages an import of a module brings with it."""
-    script = f"import sys, json, {module}; print(json.dumps(sorted(sys.modules)))"
+def imported(*modules: str) -> set[str]:
+    """Returns which heavy packages an import of some modules brings with it."""
     found = subprocess.run(
-        [sys.executable, "-c", script],
+        [sys.executable, "-c", f"import json, sys, {', '.join(modules)}\n{TELL}"],
         capture_output=True,
         text=True,
         check=True,
@@ -28,18 +34,8 @@ def imported(module: str) -> set[str]:
     return {each for each in HEAVY if any(n == each or n.startswith(f"{each}.") for n in names)}
 
 
-@pytest.mark.parametrize(
-    "module",
-    [
-        "broker.daemon",
-        "regions.gcp.prices.keeping",
-        "regions.gcp.prices.shipped",
-        "regions.gcp.fleet.hearing",
-        "regions.gcp.compute",
-    ],
-)
-def test_no_client_of_google_comes_with(module: str) -> None:
-    assert imported(module) == set()
+def test_no_client_of_google_comes_with_what_needs_none() -> None:
+    assert imported(*LIGHT) == set()
 
 
 def test_the_files_that_say_so_do_bring_them() -> None:

@@ -37,6 +37,17 @@ def test_spot_and_flex_draw_on_one_quota_and_a_reservation_on_none() -> None:
     assert found.find(REGION, "H100", "RESERVED") is None
 
 
+@pytest.mark.parametrize(("capacity_type", "room"), [("SPOT", 3), ("FLEX", 0), ("ON_DEMAND", 3)])
+def test_without_a_preemptible_quota_spot_draws_on_the_standard_one(
+    capacity_type: str, room: int
+) -> None:
+    region = told("NVIDIA_L4_GPUS", 8, 5)
+    region["quotas"].append({"metric": "PREEMPTIBLE_NVIDIA_L4_GPUS", "limit": 0, "usage": 0})
+    found = quotas({}, [region], []).find(REGION, "L4", capacity_type)
+    assert found is not None
+    assert found.room == room
+
+
 def test_newer_accelerators_are_told_by_cloud_quotas_alone_and_their_use_is_unknown() -> None:
     family = "GPUS-PER-GPU-FAMILY-per-project-region"
     found = quotas({}, [], [info(family, row("8", family="NVIDIA_H100"))])
