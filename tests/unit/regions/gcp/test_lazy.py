@@ -8,7 +8,7 @@ import sys
 
 from tests.house.tree import ROOT
 
-HEAVY = ("google.auth", "google.cloud", "google.api_core", "proto", "requests")
+HEAVY = ("google.api_core", "google.cloud", "proto")
 TELL = "print(json.dumps(sorted(sys.modules)))"
 LIGHT = (
     "broker.daemon",
