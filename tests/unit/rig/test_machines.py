@@ -165,7 +165,8 @@ def pod(**spec: Any) -> dict[str, Any]:
         ("ON_DEMAND", pod(), True),
         ("ON_DEMAND", pod(nodeSelector={fleet.PROVISIONING: "standard"}), True),
         ("ON_DEMAND", pod(nodeSelector={fleet.PROVISIONING: "spot"}), False),
-        ("ON_DEMAND", pod(tolerations=[]), False),
+        ("ON_DEMAND", pod(tolerations=[]), True),
+        ("ON_DEMAND", pod(containers=[{}], tolerations=[]), False),
         ("SPOT", pod(), False),
         ("SPOT", pod(tolerations=[{"operator": "Exists"}]), True),
         (

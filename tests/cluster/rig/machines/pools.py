@@ -116,12 +116,19 @@ class Growth:
 
 
 def fits(pool: Pool, spec: Mapping[str, Any]) -> bool:
-    """Whether a pod's selector, tolerations and accelerators suit the nodes of a pool."""
+    """Whether a pod's selector, tolerations and accelerators suit the nodes of a pool.
+
+    Who asks for accelerators tolerates their taint: admission adds that to pods, and the templates
+    of ProvisioningRequests were never admitted.
+    """
     labels = {POOL: pool.name, ZONE: pool.zone, **pool.labels}
     wanted = spec.get("nodeSelector") or {}
+    tolerations = spec.get("tolerations") or []
+    if gpus(spec):
+        tolerations = [*tolerations, {"key": GPU, "operator": "Exists"}]
     return (
         all(labels.get(key) == value for key, value in wanted.items() if key != REQUEST)
-        and all(is_tolerated(taint, spec.get("tolerations") or []) for taint in pool.taints)
+        and all(is_tolerated(taint, tolerations) for taint in pool.taints)
         and gpus(spec) <= pool.accelerators
     )
 
