@@ -17,7 +17,8 @@ queues that it uses. The start itself is decided in the region's store.
 
 What becomes of our gangs, from that:
 
-    scene.py        which of all that is known is about which gang
+    survey.py       all that is known, gathered when something changed
+    scene.py        which of it is about which gang
     members.py      their processes, remembered: gone on positive evidence only
     views.py        gangs as the port shows them; signals.py: what is learned of capacity from them
 

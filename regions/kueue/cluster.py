@@ -26,7 +26,7 @@ from regions.cluster import (
     Queue,
     Stage,
 )
-from regions.kueue import drift, names, snapshot
+from regions.kueue import names
 from regions.kueue.access import Api
 from regions.kueue.clock import Clock
 from regions.kueue.errors import ClusterError, ForbiddenError
@@ -34,12 +34,12 @@ from regions.kueue.logs import Logs, Printer
 from regions.kueue.members import MAX_RANK, Members
 from regions.kueue.objects.job_set import JobSet
 from regions.kueue.orders import Orders
-from regions.kueue.queue_view import QueuesSeen, queues_seen
 from regions.kueue.scene import Scene
 from regions.kueue.sight import Sight
 from regions.kueue.signals import Signals
 from regions.kueue.site import Site
 from regions.kueue.sites import KueueSettings, priority_classes, site_of
+from regions.kueue.survey import Survey
 from regions.kueue.views import Placements, Shown, is_worn_out, to_let_go
 from regions.launcher.pack import pack
 from regions.launcher.store import Store
@@ -51,18 +51,11 @@ PING_S = 20.0
 FIRST_S = 10.0
 """How long the first look waits for the first lists."""
 LOOK_S = 0.05
-SCENE_S = 30.0
-"""How long what was gathered is looked at again while nothing changed: what is not heard of grows
-old by itself."""
 TOUCHED_S = 60.0
 """How long a run is looked at after something was written for it, whatever the cluster says."""
 AGAIN_S = {"go": 5.0, "raise": 60.0}
 """How soon what did not succeed is tried again."""
 MOST_AT_ONCE = 20
-NEWS = ("job sets", "pods", "requests", "local queues")
-"""What changes for us: others' workloads and all nodes' heartbeats are no news."""
-MUST_BE_SEEN = ("local queues", "workloads", "job sets", "pods")
-"""Without these nothing can be said of our gangs: ``snapshot.ESSENTIAL``, as they are followed."""
 
 
 class KueueCluster:
@@ -83,12 +76,12 @@ class KueueCluster:
         wall_s: Callable[[], float] = time.time,
     ) -> None:
         self.cluster, self.region = settings.cluster, settings.region
-        self.doubts: tuple[str, ...] = ()
         self._api = api
         self._settings = settings
         self._clock = clock
         self._wall_s = wall_s
         self._sight = Sight(api, settings.namespace, clock=clock, chance=chance)
+        self._survey = Survey(self._sight, settings, clock, wall_s)
         self._eye = TimedEye(store, store_s)
         self._members = Members()
         self._placements = Placements(settings.gate_fresh_s)
@@ -105,17 +98,17 @@ class KueueCluster:
             is_there=lambda uid: self._gang_of(uid) is not None,
             is_empty=self._is_empty,
         )
-        self._scene: Scene | None = None
-        self._scene_mark: object = None
-        self._scene_s = 0.0
-        self._queues = QueuesSeen(queues=(), doubts=())
-        self._drift: dict[drift.Drift, float] = {}
         self._touched: dict[str, float] = {}
         self._queued: dict[str, float] = {}
         self._asked: dict[tuple[str, str], float] = {}
         self._answered_s: float | None = None
         self._news_mark: object = None
         self._last: ClusterObservation | None = None
+
+    @property
+    def doubts(self) -> tuple[str, ...]:
+        """Sentences for ops: see ``Survey``."""
+        return self._survey.doubts
 
     async def run(self) -> None:
         """Follow the cluster until cancelled, then let go of it."""
@@ -130,8 +123,8 @@ class KueueCluster:
         """Look at what is known of the cluster, then at the store. See the port."""
         silence = await self._silence() or await self._first_look()
         self._sight.news.clear()
-        self._news_mark = self._mark(NEWS)
-        scene = self._gathered()
+        self._news_mark = self._survey.mark()
+        scene = self._survey.scene()
         self._take_in(scene)
         now_s = self._clock.monotonic_s()
         self._touched = _recent(self._touched, now_s)
@@ -173,7 +166,7 @@ class KueueCluster:
     async def wait_for_news(self, timeout_s: float) -> bool:
         """Wait until the cluster has something new to show of our gangs. False: nothing came."""
         until_s = self._clock.monotonic_s() + timeout_s
-        while self._mark(NEWS) == self._news_mark:
+        while self._survey.mark() == self._news_mark:
             left_s = until_s - self._clock.monotonic_s()
             if left_s <= 0:
                 return False
@@ -182,7 +175,7 @@ class KueueCluster:
                 async with asyncio.timeout(left_s):
                     await self._sight.news.wait()
             except TimeoutError:
-                return self._mark(NEWS) != self._news_mark
+                return self._survey.mark() != self._news_mark
         return True
 
     async def ping(self) -> None:
@@ -197,12 +190,8 @@ class KueueCluster:
     async def _silence(self) -> str:
         """Why the cluster does not answer, empty when it does, or just did."""
         now_s = self._clock.monotonic_s()
-        is_in_doubt = any(
-            each is not None and each.health.trouble and not each.health.is_denied
-            for each in map(self._sight.informer, MUST_BE_SEEN)
-        )
         is_due = self._answered_s is None or now_s - self._answered_s >= PING_S
-        if not (is_due or is_in_doubt):
+        if not (is_due or self._survey.is_in_doubt()):
             return ""
         try:
             await self._api.ask("GET", "/version")
@@ -217,59 +206,11 @@ class KueueCluster:
     async def _first_look(self) -> str:
         """Wait for the first lists. Returns why nothing can be said yet, or nothing."""
         until_s = self._clock.monotonic_s() + FIRST_S
-        while missing := self._never_seen():
+        while missing := self._survey.never_seen():
             if self._clock.monotonic_s() >= until_s:
                 return f"{self.cluster} is not seen yet: {missing}"
             await self._clock.pause(LOOK_S)
         return ""
-
-    def _never_seen(self) -> str:
-        """What has to be seen and was not looked at yet; empty: each was, or may not be."""
-        if self._sight.served is None:
-            return self._sight.trouble
-        for name in MUST_BE_SEEN:
-            informer = self._sight.informer(name)
-            health = informer.health if informer is not None else None
-            if health is not None and health.heard_s is None and not health.is_denied:
-                return health.trouble or f"{name} have not been seen yet"
-        return ""
-
-    def _mark(self, followed: Iterable[str]) -> tuple[object, ...]:
-        informers = [self._sight.informer(name) for name in followed]
-        return tuple(
-            None if each is None else (each.version, each.cache.generation) for each in informers
-        )
-
-    def _gathered(self) -> Scene:
-        """Return all that is known, gathered anew only when something changed or time passed."""
-        mark, now_s = self._sight.generations(), self._clock.monotonic_s()
-        is_same = mark == self._scene_mark and now_s - self._scene_s < SCENE_S
-        if self._scene is not None and is_same:
-            return self._scene
-        known = {name: each for name, (_, each) in self._sight.known().items()}
-        self._scene = Scene(
-            namespace=self._settings.namespace,
-            snapshot=self._sight.snapshot(),
-            # A cache is read while it changes: what was gathered is to stay as it was.
-            job_sets=_kept(known["job sets"]),
-            requests=known["requests"],
-            events=known["events"],
-        )
-        self._scene_mark, self._scene_s = mark, now_s
-        wall_s = self._wall_s()
-        self._queues = queues_seen(self._scene.snapshot, self._settings.queues, wall_s)
-        self._look_for_drift(self._scene, now_s)
-        return self._scene
-
-    def _look_for_drift(self, scene: Scene, now_s: float) -> None:
-        workloads = scene.snapshot.workloads
-        if not workloads.is_whole:
-            return
-        counted = drift.held(workloads.objects.values())
-        queues = scene.snapshot.cluster_queues.objects.values()
-        self._drift = drift.lasting(self._drift, drift.differences(queues, counted), now_s)
-        lost = [each.sentence() for each in drift.settled(self._drift, now_s)]
-        self.doubts = (*self._queues.doubts, *lost)
 
     def _take_in(self, scene: Scene) -> None:
         seen = scene.snapshot
@@ -291,12 +232,7 @@ class KueueCluster:
     ) -> ClusterObservation:
         found = list(shown)
         placements = {each.seen.placement: each.seen for each in found}
-        known = self._sight.known().values()
-        partial = [
-            *snapshot.blind(known),
-            *(self._sight.served.blind if self._sight.served else ()),
-        ]
-        partial += [one.reason for one in scene.job_sets.unreadable.values()][: snapshot.SAID]
+        partial = [*self._survey.partial(scene)]
         if look.trouble:
             partial.append(f"store: {look.trouble}")
         return ClusterObservation(
@@ -305,8 +241,8 @@ class KueueCluster:
             seen_at_s=now_s,
             is_whole=not partial,
             is_store_readable=not look.trouble,
-            blind=(*partial, *snapshot.narrow(known)),
-            queues=self._queues.queues,
+            blind=(*partial, *self._survey.narrow()),
+            queues=self._survey.queues,
             placements=placements,
             epochs=look.epochs,
             signals=self._signals.look(found, wall_s),
@@ -361,12 +297,11 @@ class KueueCluster:
     # ---- what orders and logs ask ----
 
     def _site_of(self, queue: Queue) -> Site:
-        classes = self._sight.known()["priority classes"][1]
+        classes = self._survey.priority_classes
         return site_of(queue, self._sight.snapshot(), classes, self._settings)
 
     def _classes(self) -> dict[str, int]:
-        classes = self._sight.known()["priority classes"][1]
-        return dict(priority_classes(classes, self._settings))
+        return dict(priority_classes(self._survey.priority_classes, self._settings))
 
     def _gang_of(self, uid: str) -> JobSet | None:
         informer = self._sight.informer("job sets")
@@ -378,7 +313,7 @@ class KueueCluster:
         return not any(one.is_alive for one in self._members.of(uid))
 
     def _printer(self, placement: str, rank: int) -> Printer:
-        scene = self._gathered()
+        scene = self._survey.scene()
         self._take_in(scene)
         gang, shown = scene.gangs.get(placement), self._placements.shown.get(placement)
         if gang is None and shown is None and placement in self._queued:
@@ -394,7 +329,3 @@ class KueueCluster:
 
 def _recent(touched: dict[str, float], now_s: float) -> dict[str, float]:
     return {name: at_s for name, at_s in touched.items() if now_s - at_s < TOUCHED_S}
-
-
-def _kept(seen: snapshot.Seen[JobSet]) -> snapshot.Seen[JobSet]:
-    return replace(seen, objects=dict(seen.objects), unreadable=dict(seen.unreadable))

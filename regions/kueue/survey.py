@@ -1,0 +1,132 @@
+"""All that is known of a cluster, gathered from its informers when something changed.
+
+The rule: to look asks nothing of the cluster; what was gathered is looked at again while nothing
+changed, for a while, because what is not heard of grows old by itself. Read ``Survey.scene``.
+"""
+
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+
+from regions.cluster import QueueSeen
+from regions.kueue import drift, snapshot
+from regions.kueue.clock import Clock
+from regions.kueue.objects.job_set import JobSet
+from regions.kueue.objects.priority_class import PriorityClass
+from regions.kueue.queue_view import QueuesSeen, queues_seen
+from regions.kueue.scene import Scene
+from regions.kueue.sight import Sight
+from regions.kueue.sites import KueueSettings
+from regions.kueue.snapshot import Seen
+
+SCENE_S = 30.0
+"""How long what was gathered is looked at again while nothing changed."""
+NEWS = ("job sets", "pods", "requests", "local queues")
+"""What changes for us: others' workloads and all nodes' heartbeats are no news."""
+MUST_BE_SEEN = ("local queues", "workloads", "job sets", "pods")
+"""Without these nothing can be said of our gangs: ``snapshot.ESSENTIAL``, as they are followed."""
+
+
+class Survey:
+    """What is known of one cluster. ``doubts`` are sentences for ops: what cannot be offered, what
+    contradicts itself, quota that nobody holds and nobody can have."""
+
+    def __init__(
+        self,
+        sight: Sight,
+        settings: KueueSettings,
+        clock: Clock,
+        wall_s: Callable[[], float] = time.time,
+    ) -> None:
+        self.doubts: tuple[str, ...] = ()
+        self._sight = sight
+        self._settings = settings
+        self._clock = clock
+        self._wall_s = wall_s
+        self._scene: Scene | None = None
+        self._scene_mark: object = None
+        self._scene_s = 0.0
+        self._queues = QueuesSeen(queues=(), doubts=())
+        self._drift: dict[drift.Drift, float] = {}
+
+    @property
+    def queues(self) -> tuple[QueueSeen, ...]:
+        """The queues, as of the last scene."""
+        return self._queues.queues
+
+    @property
+    def priority_classes(self) -> Seen[PriorityClass]:
+        """The cluster's classes of priority."""
+        found: Seen[PriorityClass] = self._sight.known()["priority classes"][1]
+        return found
+
+    def scene(self) -> Scene:
+        """Return all that is known, gathered anew only when something changed or time passed."""
+        mark, now_s = self._sight.generations(), self._clock.monotonic_s()
+        is_same = mark == self._scene_mark and now_s - self._scene_s < SCENE_S
+        if self._scene is not None and is_same:
+            return self._scene
+        known = {name: each for name, (_, each) in self._sight.known().items()}
+        self._scene = Scene(
+            namespace=self._settings.namespace,
+            snapshot=self._sight.snapshot(),
+            # A cache is read while it changes: what was gathered is to stay as it was.
+            job_sets=_kept(known["job sets"]),
+            requests=known["requests"],
+            events=known["events"],
+        )
+        self._scene_mark, self._scene_s = mark, now_s
+        wall_s = self._wall_s()
+        self._queues = queues_seen(self._scene.snapshot, self._settings.queues, wall_s)
+        self._look_for_drift(self._scene, now_s)
+        return self._scene
+
+    def _look_for_drift(self, scene: Scene, now_s: float) -> None:
+        workloads = scene.snapshot.workloads
+        if not workloads.is_whole:
+            return
+        counted = drift.held(workloads.objects.values())
+        queues = scene.snapshot.cluster_queues.objects.values()
+        self._drift = drift.lasting(self._drift, drift.differences(queues, counted), now_s)
+        lost = [each.sentence() for each in drift.settled(self._drift, now_s)]
+        self.doubts = (*self._queues.doubts, *lost)
+
+    def partial(self, scene: Scene) -> tuple[str, ...]:
+        """Say what has to be seen and is not: what is missing is then unknown, not absent."""
+        known = self._sight.known().values()
+        lacks = self._sight.served.blind if self._sight.served is not None else ()
+        hidden = [one.reason for one in scene.job_sets.unreadable.values()]
+        return (*snapshot.blind(known), *lacks, *hidden[: snapshot.SAID])
+
+    def narrow(self) -> tuple[str, ...]:
+        """Say what else is not seen, which leaves figures open."""
+        return snapshot.narrow(self._sight.known().values())
+
+    def is_in_doubt(self) -> bool:
+        """Whether something stands in the way of what has to be seen, just now."""
+        return any(
+            each is not None and bool(each.health.trouble) and not each.health.is_denied
+            for each in map(self._sight.informer, MUST_BE_SEEN)
+        )
+
+    def never_seen(self) -> str:
+        """What has to be seen and was not looked at yet; empty: each was, or may not be."""
+        if self._sight.served is None:
+            return self._sight.trouble
+        for name in MUST_BE_SEEN:
+            informer = self._sight.informer(name)
+            health = informer.health if informer is not None else None
+            if health is not None and health.heard_s is None and not health.is_denied:
+                return health.trouble or f"{name} have not been seen yet"
+        return ""
+
+    def mark(self, followed: Iterable[str] = NEWS) -> tuple[object, ...]:
+        """Return a mark that is another one whenever one of these changed."""
+        informers = [self._sight.informer(name) for name in followed]
+        return tuple(
+            None if each is None else (each.version, each.cache.generation) for each in informers
+        )
+
+
+def _kept(seen: Seen[JobSet]) -> Seen[JobSet]:
+    return replace(seen, objects=dict(seen.objects), unreadable=dict(seen.unreadable))

@@ -1,0 +1,154 @@
+"""The port over a cluster that answers, answers in part, and does not answer."""
+
+import asyncio
+import contextlib
+import random
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from regions.cluster import ClusterObservation, ClusterUnreachableError, Fence
+from regions.kueue.cluster import PING_S, KueueCluster
+from regions.kueue.profiles import Profiles
+from regions.kueue.queue_view import QueueSettings
+from regions.kueue.sight import FOLLOWED
+from regions.kueue.sites import KueueSettings
+from regions.launcher.store import DirectoryStore
+from tests.unit.regions.kueue.making import make_profile
+from tests.unit.regions.kueue.servers import Server, serving
+from tests.unit.regions.kueue.test_orders import make_grant
+from tests.unit.regions.kueue.test_sight import OURS, Cluster, Patient, until
+
+
+@pytest.fixture
+async def server() -> AsyncIterator[Server]:
+    async with serving() as found:
+        yield found
+
+
+@contextlib.asynccontextmanager
+async def ported(server: Server, cluster: Cluster, root: Path) -> AsyncIterator[KueueCluster]:
+    store = DirectoryStore.create(str(root / "store"))
+    server.answer = cluster.answer
+    port = KueueCluster(
+        server.api(),
+        store,
+        KueueSettings(
+            cluster="west",
+            region="eu-west4",
+            queues=QueueSettings(namespace=OURS),
+            profiles=Profiles(default=make_profile(), flavors={}),
+        ),
+        clock=Patient(server),
+        chance=random.Random(3),
+        wall_s=lambda: 1_000_000.0,
+    )
+    running = asyncio.create_task(port.run())
+    try:
+        yield port
+    finally:
+        running.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await running
+
+
+async def seen(port: KueueCluster) -> ClusterObservation:
+    """Look until the first lists have come; the clock of these tests runs ahead of them."""
+    for _ in range(3_000):
+        with contextlib.suppress(ClusterUnreachableError):
+            return await port.observe()
+        await asyncio.sleep(0.01)
+    raise AssertionError("it is never seen")
+
+
+async def test_a_cluster_that_is_seen_is_whole(server: Server, tmp_path: Path) -> None:
+    async with ported(server, Cluster(), tmp_path) as port:
+        first = await seen(port)
+        assert (first.cluster, first.region, first.keeps_secrets) == ("west", "eu-west4", True)
+        assert (first.is_whole, first.is_store_readable, first.blind) == (True, True, ())
+        assert (await port.observe()).changed == frozenset()
+
+
+async def test_a_look_asks_the_cluster_nothing_but_whether_it_is_there(
+    server: Server, tmp_path: Path
+) -> None:
+    async with ported(server, Cluster(), tmp_path) as port:
+        await seen(port)
+        await until(lambda: sum("watch=1" in path for _, path, _ in server.asked) == len(FOLLOWED))
+        before = len(server.asked)
+        for _ in range(10):
+            await port.observe()
+        assert len(server.asked) == before
+        server.clock.now_s += PING_S
+        await port.observe()
+        assert [path for _, path, _ in server.asked[before:]] == ["/version"]
+
+
+async def test_without_a_right_to_see_our_pods_nothing_is_taken_for_absent(
+    server: Server, tmp_path: Path
+) -> None:
+    cluster = Cluster()
+    cluster.refused = {"/api/v1/pods", f"/api/v1/namespaces/{OURS}/pods"}
+    async with ported(server, cluster, tmp_path) as port:
+        found = await seen(port)
+        assert not found.is_whole
+        assert any("pods" in each for each in found.blind)
+
+
+async def test_a_right_that_only_narrows_is_said_and_the_picture_is_whole(
+    server: Server, tmp_path: Path
+) -> None:
+    cluster = Cluster()
+    cluster.refused = {"/api/v1/nodes"}
+    async with ported(server, cluster, tmp_path) as port:
+        found = await seen(port)
+        assert found.is_whole
+        assert any("nodes" in each for each in found.blind)
+
+
+async def test_a_silent_cluster_is_an_error_that_tells_its_store(
+    server: Server, tmp_path: Path
+) -> None:
+    cluster = Cluster()
+    async with ported(server, cluster, tmp_path) as port:
+        await seen(port)
+        grant = make_grant()
+        outcomes = await port.apply((grant,))
+        assert outcomes[0].is_done
+        cluster.is_up = False
+        with pytest.raises(ClusterUnreachableError):
+            await port.ping()
+        with pytest.raises(ClusterUnreachableError) as caught:
+            await port.observe()
+        told = caught.value.observation
+        assert told is not None
+        assert (told.is_whole, told.is_store_readable, told.placements) == (False, True, {})
+        assert grant.epoch in told.epochs
+        fenced = await port.apply((Fence(epoch=grant.epoch, reason="silent"),))
+        assert fenced[0].is_done
+        cluster.is_up = True
+        assert (await seen(port)).epochs[grant.epoch].is_fence_written
+
+
+async def test_a_cluster_that_was_never_seen_shows_no_empty_picture(
+    server: Server, tmp_path: Path
+) -> None:
+    cluster = Cluster()
+    cluster.is_up = False
+    async with ported(server, cluster, tmp_path) as port:
+        with pytest.raises(ClusterUnreachableError):
+            await port.observe()
+
+
+async def test_news_are_what_changes_for_our_gangs(server: Server, tmp_path: Path) -> None:
+    async with ported(server, Cluster(), tmp_path) as port:
+        assert (await seen(port)).is_whole
+        assert not await port.wait_for_news(0.01)
+        informer = port._sight.informer("job sets")
+        assert informer is not None
+        waiting = asyncio.create_task(port.wait_for_news(30.0))
+        await until(lambda: not waiting.done())
+        informer.cache.generation += 1
+        port._sight.news.set()
+        assert await waiting
