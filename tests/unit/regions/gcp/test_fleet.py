@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 from dataclasses import replace
 from typing import Any
@@ -10,7 +11,8 @@ import grpc
 import pytest
 from google.cloud import container_v1
 
-from regions.gcp.errors import AccessError, BusyError, GoogleError, RefusedError
+from regions.gcp.calls import ask
+from regions.gcp.errors import AccessError, BusyError, GoogleError, RefusedError, SilentError
 from regions.gcp.fleet.clusters import ClusterKey, Fleet, merged, read_fleet, region_of
 from regions.gcp.fleet.hearing import (
     AGAIN_S,
@@ -235,6 +237,9 @@ async def test_what_a_look_could_not_tell_of_is_kept_until_its_zone_answers() ->
         (grpc.StatusCode.RESOURCE_EXHAUSTED, BusyError),
         (grpc.StatusCode.PERMISSION_DENIED, AccessError),
         (grpc.StatusCode.NOT_FOUND, RefusedError),
+        (grpc.StatusCode.UNIMPLEMENTED, RefusedError),
+        (grpc.StatusCode.INTERNAL, BusyError),
+        (grpc.StatusCode.DEADLINE_EXCEEDED, SilentError),
     ],
 )
 async def test_a_failure_is_told_once_and_not_asked_again(
@@ -245,6 +250,11 @@ async def test_a_failure_is_told_once_and_not_asked_again(
         with pytest.raises(error, match=status.name):
             await FleetLister(fake.fleet, "p").look()
     assert len(fake.asked) == 1
+
+
+async def test_an_answer_that_does_not_come_is_waited_for_no_longer_than_its_deadline() -> None:
+    with pytest.raises(SilentError, match="no answer within"):
+        await ask(asyncio.Event().wait(), 0.01)
 
 
 def sick(*codes: Any, location: str = "us-central1") -> Fleet:

@@ -11,8 +11,9 @@ import pytest
 from google.auth.credentials import AnonymousCredentials, Credentials
 from google.auth.exceptions import DefaultCredentialsError, RefreshError
 
+from regions.gcp.channels import catalog_client, fleet_client
 from regions.gcp.errors import AccessError
-from regions.gcp.identity import RENEW_AHEAD_S, Tokens, find_identity
+from regions.gcp.identity import RENEW_AHEAD_S, Identity, Tokens, find_identity
 from tests.unit.regions.gcp.making import NOW_S
 
 LIFE_S = 3600.0
@@ -109,6 +110,15 @@ def test_without_credentials_it_is_said_how_to_get_some(
     with pytest.raises(AccessError, match="gcloud auth application-default login") as raised:
         find_identity()
     assert "private_key" not in str(raised.value)
+
+
+async def test_clients_are_made_without_a_question() -> None:
+    identity = Identity(credentials=AnonymousCredentials(), project="p")
+    async with fleet_client(identity) as fleet, catalog_client(identity) as catalog:
+        assert [(each.transport.kind, each.transport.host) for each in (fleet, catalog)] == [
+            ("grpc_asyncio", "container.googleapis.com:443"),
+            ("grpc_asyncio", "cloudbilling.googleapis.com:443"),
+        ]
 
 
 def _failing(fault: Exception) -> Callable[..., None]:
