@@ -162,6 +162,7 @@ class Place:
         if self.is_down:
             return
         self.world.inject(fault, self._loop.time())
+        self._excuse()  # a gang that is created again forgets within the turn why
         self.turn()
 
     def _excuse(self) -> None:
