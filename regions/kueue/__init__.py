@@ -20,7 +20,8 @@ What becomes of our gangs, from that:
     survey.py       all that is known, gathered when something changed
     scene.py        which of it is about which gang
     members.py      their processes, remembered: gone on positive evidence only
-    views.py        gangs as the port shows them; signals.py: what is learned of capacity from them
+    views.py        gangs as the port shows them; signals.py: what is learned of capacity from them;
+                    eta.py: when it is said to come
 
 What is done, and read:
 

@@ -9,6 +9,7 @@ Read ``KueueCluster.observe`` first. ``run`` has to run beside it.
 """
 
 import asyncio
+import contextlib
 import random
 import time
 from collections.abc import AsyncIterator, Callable, Iterable
@@ -56,6 +57,8 @@ TOUCHED_S = 60.0
 AGAIN_S = {"go": 5.0, "raise": 60.0}
 """How soon what did not succeed is tried again."""
 MOST_AT_ONCE = 20
+FOLLOW_UP_S = 5.0
+"""How long a look is held up by what follows from it: the next look finds what is left."""
 
 
 class KueueCluster:
@@ -139,7 +142,9 @@ class KueueCluster:
         shown = self._placements.look(scene, self._members, look, now_s=wall_s, monotonic_s=now_s)
         observation = self._observation(scene, shown.values(), look, now_s, wall_s)
         self._last = replace(observation, changed=None)
-        await self._follow_up(scene, shown.values(), wall_s)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(FOLLOW_UP_S):
+                await self._follow_up(scene, shown.values(), wall_s)
         return observation
 
     async def apply(self, actions: tuple[Action, ...]) -> tuple[Outcome, ...]:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from regions import observing
 from regions.cluster import Cause, PlacementSeen, Stage
 from regions.kueue import names
+from regions.kueue.eta import eta_s
 from regions.kueue.explanation import Evidence, explain, verdict
 from regions.kueue.hearing import Heard
 from regions.kueue.members import Member, Members
@@ -240,6 +241,7 @@ def _seen(
         is_whole_at_gate=False,
         is_granted=False,
         labels=names.read_told(meta.annotations),
+        eta_s=eta_s(evidence.requests, evidence.now_s),
         first_exit=said.member if is_exit else "",
         history=history(members, evidence.now_s),
     )
