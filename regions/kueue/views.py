@@ -74,7 +74,8 @@ class Placements:
                 )
                 continue
             own = members.of(gang.meta.uid)
-            one = self._one(scene, placement, scene.evidence(gang, now_s), own)
+            evidence = _with_the_gone(scene.evidence(gang, now_s), own)
+            one = self._one(scene, placement, evidence, own)
             found[placement] = replace(one, seen=gate.joined(one.seen, gang.members))
         for placement, before in self._shown.items():
             if placement not in found:
@@ -216,6 +217,21 @@ def sentence(said: Verdict) -> str:
     elif said.advice:
         words.append(said.advice)
     return " ".join(words)[:MESSAGE_CHARACTERS]
+
+
+def _with_the_gone(evidence: Evidence, members: tuple[Member, ...]) -> Evidence:
+    """Return the evidence with what is known of processes that are gone.
+
+    The cluster gives a machine that is no more a minute to come back, and calls its pods running.
+    """
+    gone = {one.uid for one in members if not one.is_alive}
+    if all(pod.is_over or pod.meta.uid not in gone for pod in evidence.pods):
+        return evidence
+    pods = tuple(
+        replace(pod, phase="Failed") if pod.meta.uid in gone and not pod.is_over else pod
+        for pod in evidence.pods
+    )
+    return replace(evidence, pods=pods)
 
 
 def _seen(

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import random
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
@@ -22,6 +22,7 @@ from regions.kueue.clock import SystemClock
 from regions.kueue.cluster import KueueCluster
 from regions.kueue.credentials import Kubeconfig
 from regions.kueue.flavors import FlavorSettings
+from regions.kueue.members import OUT_OF_SERVICE
 from regions.kueue.profile_rules import read_profiles
 from regions.kueue.queue_view import QueueSettings
 from regions.kueue.site import Pace
@@ -29,6 +30,7 @@ from regions.kueue.sites import KueueSettings
 from regions.launcher.store import DirectoryStore
 from tests.cluster.conftest import NUMBERS
 from tests.cluster.rig import fleet
+from tests.cluster.rig.api import ApiError
 from tests.cluster.rig.door import Fault
 from tests.cluster.rig.machines.pools import GPU, Pool
 from tests.cluster.rig.manifests import namespace
@@ -42,25 +44,35 @@ ZONE = "europe-west4-b"
 MOUNT = "/stores/west"
 IMAGE = "registry.invalid/trainer@sha256:" + "0" * 64
 JOBSET = "jobset.x-k8s.io/v1alpha2"
+PRIORITIES = {"contract-0": 0, "contract-5": 5}
 NODE = {"cpu": "16", "memory": "64Gi", GPU: "1", "pods": "20", "ephemeral-storage": "1Ti"}
 
 
 class PinnedCluster:
-    """The port, for a suite whose gangs name no image: the embedded cluster needs none."""
+    """The port, for a suite whose gangs name no image, and that looks right after it acted.
 
-    def __init__(self, port: KueueCluster) -> None:
+    The embedded cluster needs no image, and decides at once; a real one is given the time to have
+    looked at what it was sent. What it decided is not touched.
+    """
+
+    def __init__(self, port: KueueCluster, settle: Callable[[str], Awaitable[None]]) -> None:
         self._port = port
+        self._settle = settle
 
     async def observe(self) -> ClusterObservation:
         return await self._port.observe()
 
     async def apply(self, actions: tuple[Action, ...]) -> tuple[Outcome, ...]:
-        return await self._port.apply(
+        outcomes = await self._port.apply(
             tuple(
                 replace(each, image=each.image or IMAGE) if isinstance(each, Queue) else each
                 for each in actions
             )
         )
+        for action, outcome in zip(actions, outcomes, strict=True):
+            if isinstance(action, Queue) and outcome.is_done:
+                await self._settle(action.placement)
+        return outcomes
 
     def logs(
         self, placement: str, rank: int, offset: int, follow: bool
@@ -80,13 +92,14 @@ class KueueWorld:
         self._shape = shape
         self._running: list[asyncio.Task[None]] = []
         self._fills: list[str] = []
+        self._was_killed = False
         DirectoryStore.create(str(self.store))
 
     async def start(self) -> None:
         """Set up what a platform team would, and follow it."""
         await asyncio.to_thread(self._set_up)
         self.port = self.connect()
-        self.cluster = PinnedCluster(self.port)
+        self.cluster = PinnedCluster(self.port, self._settle)
         self._running.append(asyncio.create_task(self.port.run()))
         await self._answers()
 
@@ -118,6 +131,7 @@ class KueueWorld:
                 flavors={FLAVOR: known},
                 prices={FLAVOR: Decimal("2.50")},
             ),
+            priority_classes=frozenset(PRIORITIES),
             profiles=read_profiles({"default": profile}, allows_host_paths=True),
             pace=Pace(
                 gate_poll_s=0.1,
@@ -161,11 +175,11 @@ class KueueWorld:
     async def lose_node(self, placement: str, rank: int) -> None:
         for pod in await self._pods(placement):
             if pod["metadata"]["annotations"][names.RANK_ANNOTATION] == str(rank):
-                await asyncio.to_thread(self.region.lose_node, pod["spec"]["nodeName"])
+                await asyncio.to_thread(self._lose, pod["spec"]["nodeName"])
 
     async def recreate(self, placement: str) -> None:
-        job = f"{names.jobset_name(placement)}-{names.GANG}-0"
-        await asyncio.to_thread(self.region.api.delete, "batch/v1", "Job", job, self.name)
+        pods = await self._pods(placement)
+        await asyncio.to_thread(self._take_away, placement, pods)
 
     async def fill(self, queue: str, gpus: int, duration_s: float) -> None:
         name = f"fill-{len(self._fills)}"
@@ -199,6 +213,7 @@ class KueueWorld:
         await self._silent()
 
     async def kill_control_plane(self) -> None:
+        self._was_killed = True
         await asyncio.to_thread(self.region.kill_api_server)
         await self._silent()
 
@@ -216,6 +231,21 @@ class KueueWorld:
 
     # ---- how it is done ----
 
+    async def _settle(self, placement: str) -> None:
+        """Wait until Kueue has looked at a gang for the first time, and that can be seen."""
+        owner = names.jobset_name(placement)
+
+        def is_looked_at() -> bool:
+            for found in self.region.api.all(fleet.KUEUE, "Workload", self.name):
+                owners = found["metadata"].get("ownerReferences", [])
+                if any(one["name"] == owner for one in owners):
+                    held = found.get("status", {}).get("conditions", [])
+                    return any(one["type"] == "QuotaReserved" for one in held)
+            return False
+
+        await asyncio.to_thread(wait_until, is_looked_at, 30, f"a look at {placement}")
+        await asyncio.sleep(0.3)
+
     async def _silent(self) -> None:
         with contextlib.suppress(ClusterUnreachableError):
             await self.port.ping()
@@ -230,6 +260,24 @@ class KueueWorld:
                 pass
             await asyncio.sleep(0.1)
         raise AssertionError("the cluster does not answer")
+
+    def _lose(self, node: str) -> None:
+        """Lose a node, and vouch for it as operators do: without that its pods are kept for it."""
+        self.region.lose_node(node)
+        wait_until(lambda: node not in self.region.ready_nodes(), 60, f"that {node} is missed")
+        found = self.region.api.find("v1", "Node", node) or {}
+        taint = {"key": OUT_OF_SERVICE, "value": "nodeshutdown", "effect": "NoExecute"}
+        body = {"spec": {"taints": [*found.get("spec", {}).get("taints", []), taint]}}
+        self.region.api.patch("v1", "Node", node, body)
+
+    def _take_away(self, placement: str, pods: list[dict[str, Any]]) -> None:
+        """Remove a gang's Job, which JobSet makes again, and its processes without a word."""
+        api = self.region.api
+        api.delete("batch/v1", "Job", f"{names.jobset_name(placement)}-{names.GANG}-0", self.name)
+        for pod in pods:
+            path = api.path("v1", "Pod", self.name, pod["metadata"]["name"])
+            with contextlib.suppress(ApiError):
+                api.call("DELETE", path, {"gracePeriodSeconds": 0})
 
     async def _pods(self, placement: str) -> list[dict[str, Any]]:
         selector = f"{names.PLACEMENT}={names.label_value(placement)}"
@@ -257,13 +305,14 @@ class KueueWorld:
                 delay_s=shape.startup_s,
                 backoff_s=1.0,
                 is_autoscaled=True,
-                idle_s=2.0,
+                idle_s=20.0,
             )
         )
         spec = {"nodeLabels": {"cloud.google.com/gke-nodepool": self.name}}
         self.region.api.apply(
             namespace(self.name),
             fleet.named(fleet.KUEUE, "ResourceFlavor", FLAVOR, spec),
+            *({**priority_of(name), "value": value} for name, value in PRIORITIES.items()),
             self._cluster_queue("ours"),
             self._cluster_queue("theirs"),
             fleet.local_queue("ours", self.name, f"{self.name}-ours"),
@@ -296,6 +345,10 @@ class KueueWorld:
     def _leave(self) -> None:
         region, api = self.region, self.region.api
         region.mend()
+        if self._was_killed:
+            # Its clients wait the longer the longer the server was away.
+            region.kueue_down()
+            region.kueue_up()
         api.delete("v1", "Namespace", self.name)
         region.forget_pods_of_dead_nodes(self.name)
         wait_until(lambda: not api.find("v1", "Namespace", self.name), 90, "the namespace's end")
@@ -306,3 +359,12 @@ class KueueWorld:
         wait_until(
             lambda: not api.find(fleet.KUEUE, "ResourceFlavor", FLAVOR), 60, "the flavor's end"
         )
+
+
+def priority_of(name: str) -> dict[str, Any]:
+    """A WorkloadPriorityClass without its value."""
+    return {
+        "apiVersion": fleet.KUEUE,
+        "kind": "WorkloadPriorityClass",
+        "metadata": {"name": name},
+    }

@@ -19,6 +19,9 @@ from tests.contract.cluster.world import Shape, Stagehand
 
 pytestmark = pytest.mark.cluster
 
+PATIENCE_S = 120.0
+"""A node that is gone is given 40 s to come back, and then up to 20 s pass until its pods go."""
+
 
 @pytest.fixture(scope="module")
 def alone() -> Iterator[Rig]:
@@ -38,7 +41,7 @@ async def set_stage(alone: Rig, tmp_path: Path) -> AsyncIterator[Set]:
         world = KueueWorld(alone.regions["west"], tmp_path, shape)
         worlds.append(world)
         await world.start()
-        return Stagehand(world)
+        return Stagehand(world, patience_s=PATIENCE_S)
 
     yield make
     for world in worlds:

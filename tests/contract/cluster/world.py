@@ -110,9 +110,13 @@ class World(Protocol):
 
 @dataclass(slots=True)
 class Stagehand:
-    """Does what the tests of the contract do again and again, in words."""
+    """Does what the tests of the contract do again and again, in words.
+
+    ``patience_s`` is how long it looks for what should come within a moment of its kind of cluster.
+    """
 
     world: World
+    patience_s: float = PATIENCE_S
 
     async def apply(self, *actions: Action) -> tuple[Outcome, ...]:
         return await self.world.cluster.apply(actions)
@@ -126,7 +130,7 @@ class Stagehand:
 
     async def until(self, find: Callable[[ClusterObservation], T | None]) -> T:
         """Look until something is found, and return it."""
-        give_up_s = time.monotonic() + PATIENCE_S
+        give_up_s = time.monotonic() + self.patience_s
         while True:
             seen = await self.see()
             found = find(seen)

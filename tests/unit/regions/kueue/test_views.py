@@ -249,3 +249,14 @@ def test_whoever_had_a_name_is_told_of_after_the_name_was_taken() -> None:
         seen = story.see(taken)["p1"].seen
         assert (seen.stage, seen.cause, seen.uid) == (Stage.ENDED, Cause.WITHDRAWN, GANG)
         assert [one.is_alive for one in seen.members] == [False, False]
+
+
+def test_a_machine_that_is_gone_is_said_before_its_cluster_gives_up_its_pods() -> None:
+    story = Story()
+    story.see(gang(is_suspended=False), workload=admitted(), pods=up(0, 1))
+    left: dict[str, Any] = {"nodes": known(make_node("node-0"))}
+    seen = story.see(gang(is_suspended=False), workload=admitted(), pods=up(0, 1), snapshot=left)[
+        "p1"
+    ].seen
+    assert (seen.cause, seen.nodes_here) == (Cause.NODE_PREEMPTED, 1)
+    assert [(one.rank, one.is_alive) for one in seen.members] == [(0, True), (1, False)]
