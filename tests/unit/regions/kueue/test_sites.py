@@ -1,0 +1,79 @@
+"""Where an order is to run: what is seen not to be there refuses it, what is not seen does not."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from regions.kueue.manifest import CannotQueueError
+from regions.kueue.objects.cluster_queue import read_cluster_queue
+from regions.kueue.objects.priority_class import PriorityClass
+from regions.kueue.objects.reading import Fields
+from regions.kueue.objects.resource_flavor import read_resource_flavor
+from regions.kueue.profiles import Profiles
+from regions.kueue.queue_view import QueueSettings
+from regions.kueue.site import Site
+from regions.kueue.sites import KueueSettings, NotSeenError, site_of
+from regions.kueue.snapshot import Snapshot
+from tests.unit.regions.kueue import kube
+from tests.unit.regions.kueue.making import make_profile, make_queue
+from tests.unit.regions.kueue.tellings import make_local_queue, make_meta, make_node
+from tests.unit.regions.kueue.test_members import known
+
+LABELS = {"cloud.google.com/gke-spot": "true"}
+SETTINGS = KueueSettings(
+    cluster="west",
+    region="europe-west4",
+    queues=QueueSettings(namespace="training", queues=frozenset({"ours", "gone"})),
+    profiles=Profiles(default=make_profile(), flavors={}),
+    is_gke=True,
+)
+
+
+def make_snapshot(**changes: Any) -> Snapshot:
+    queue = read_cluster_queue(
+        Fields(kube.cluster_queue("cq", quotas={"h100-spot": {"nominalQuota": 8}})), "v1beta2"
+    )
+    flavor = read_resource_flavor(Fields(kube.flavor("h100-spot", labels=LABELS)), "v1beta2")
+    labels = {**LABELS, "cloud.google.com/gke-accelerator": "nvidia-h100-80gb"}
+    node = make_node(meta=make_meta("node-0", labels=labels))
+    snapshot = Snapshot(
+        cluster_queues=replace(known(), objects={"cq": queue}),
+        local_queues=known(make_local_queue()),
+        cohorts=known(),
+        flavors=replace(known(), objects={"h100-spot": flavor}),
+        checks=known(),
+        provisioning=known(),
+        workloads=known(),
+        nodes=known(node),
+        pods=known(),
+    )
+    return replace(snapshot, **changes)
+
+
+def find(snapshot: Snapshot | None = None, **changes: Any) -> Site:
+    classes = known(
+        *(PriorityClass(meta=make_meta(name), value=at) for at, name in enumerate(("low", "high")))
+    )
+    classes = replace(classes, objects={each.meta.name: each for each in classes.objects.values()})
+    order = make_queue(gang={"accelerator": "H100"}, **changes)
+    return site_of(order, snapshot or make_snapshot(), classes, SETTINGS)
+
+
+def test_a_site_is_the_flavor_as_it_is_seen() -> None:
+    site = find()
+    assert (site.namespace, site.region, site.node_labels) == ("training", "europe-west4", LABELS)
+    assert site.priority_classes == {"low": 0, "high": 1}
+    assert site.accelerator_label == "nvidia-h100-80gb"
+
+
+@pytest.mark.parametrize("change", [{"queue": "theirs"}, {"queue": "gone"}, {"flavor": "tpu"}])
+def test_what_is_seen_not_to_be_there_is_refused(change: dict[str, Any]) -> None:
+    with pytest.raises(CannotQueueError):
+        find(**change)
+
+
+@pytest.mark.parametrize("unseen", ["local_queues", "flavors"])
+def test_what_cannot_be_seen_is_not_refused(unseen: str) -> None:
+    with pytest.raises(NotSeenError):
+        find(make_snapshot(**{unseen: known(is_known=False)}))
