@@ -3,26 +3,25 @@
 The rule: it is configuration and nothing else; ``regions.local.spawn`` brings it to life, and what
 runs on it is as real as anywhere. Read ``default_worlds`` first.
 
-The regions' names and spot prices are Google's of October 2025 for one H100 of an a3-highgpu-8g
-(on demand: us-central1's; flex: between the two). Machines come within seconds, so that nobody
-need wait.
+The regions' names and prices are Google's for one H100 of an a3-highgpu-8g, from the list that
+comes with the program (on demand and flex: us-central1's). Machines come within seconds, so that
+nobody need wait.
 """
 
 from decimal import Decimal
 from pathlib import Path
 from typing import Literal
 
+from regions.gcp.prices.book import Ask, Book
+from regions.gcp.prices.shipped import shipped
 from regions.local.config import FlavorConfig, QueueConfig, QuotaConfig, WorldConfig
 
 QUEUE = "research"
 NODES = 16  # of one virtual GPU, and so one process, each
-_SPOT = {
-    "us-east4": Decimal("1.86"),
-    "europe-west1": Decimal("2.04"),
-    "us-central1": Decimal("2.37"),
-}
-_ON_DEMAND = Decimal("11.06")
-_FLEX = Decimal("4.50")
+_REGIONS = ("us-east4", "europe-west1", "us-central1")
+_LISTED = "us-central1"
+_MACHINE = "a3-highgpu-8g"
+_CENT = Decimal("0.01")
 _LONGEST_FLEX_S = 7 * 86_400.0
 _Type = Literal["SPOT", "ON_DEMAND", "FLEX"]
 
@@ -30,14 +29,15 @@ _Type = Literal["SPOT", "ON_DEMAND", "FLEX"]
 def default_worlds(data: Path) -> dict[Path, WorldConfig]:
     """Return the three clusters' worlds by the directory of each, under a data directory."""
     home = data / "embedded"
-    return {home / region: _world(region, home / region / "store") for region in _SPOT}
+    prices = shipped()
+    return {home / each: _world(each, home / each / "store", prices) for each in _REGIONS}
 
 
-def _world(region: str, store: Path) -> WorldConfig:
+def _world(region: str, store: Path, prices: Book) -> WorldConfig:
     flavors = (
-        _flavor(region, "SPOT", _SPOT[region], startup_s=2.0),
-        _flavor(region, "ON_DEMAND", _ON_DEMAND, startup_s=4.0),
-        _flavor(region, "FLEX", _FLEX, startup_s=2.0),
+        _flavor(region, "SPOT", _price(prices, region, "SPOT"), startup_s=2.0),
+        _flavor(region, "ON_DEMAND", _price(prices, _LISTED, "ON_DEMAND"), startup_s=4.0),
+        _flavor(region, "FLEX", _price(prices, _LISTED, "FLEX"), startup_s=2.0),
     )
     quotas = tuple(QuotaConfig(flavor=flavor.name, nominal=NODES) for flavor in flavors)
     return WorldConfig(
@@ -64,3 +64,10 @@ def _flavor(region: str, capacity_type: _Type, price: Decimal, startup_s: float)
         flex_wait_s=20.0 if is_flex else 0.0,
         max_run_s=_LONGEST_FLEX_S if is_flex else None,
     )
+
+
+def _price(prices: Book, region: str, capacity_type: _Type) -> Decimal:
+    ask = Ask(region=region, capacity_type=capacity_type, accelerator="H100", machine=_MACHINE)
+    price = prices.quote(ask, 0.0).per_gpu_hour
+    assert price is not None, f"the list has no {capacity_type} price of {region}"
+    return price.quantize(_CENT)
