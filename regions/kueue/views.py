@@ -27,6 +27,7 @@ MAX_LEFT = 2_000
 """Gangs that are shown although their objects are no more, the newest; whoever has not written
 their end down by then finds them absent."""
 MESSAGE_CHARACTERS = 900
+_ENDS = frozenset({Cause.MEMBER_EXITED, Cause.NODE_LOST, Cause.NODE_PREEMPTED})
 OCCUPIED_S = 604_800.0
 """A week."""
 
@@ -50,6 +51,7 @@ class Placements:
         self._fresh_s = fresh_s
         self._shown: dict[str, Shown] = {}
         self._put_out: dict[str, Verdict] = {}
+        self._ends: dict[str, Verdict] = {}
 
     @property
     def shown(self) -> Mapping[str, Shown]:
@@ -85,6 +87,7 @@ class Placements:
             del found[name]
         here = {gang.meta.uid for gang in scene.gangs.values()}
         self._put_out = {uid: said for uid, said in self._put_out.items() if uid in here}
+        self._ends = {uid: said for uid, said in self._ends.items() if uid in here}
         self._shown = found
         return found
 
@@ -97,9 +100,13 @@ class Placements:
         if workload is not None and workload.holds("Evicted") and not is_going:
             self._put_out.setdefault(uid, said)
         # Whatever its cluster does with it afterwards: it was put out, and that was its end.
-        said = self._put_out.get(uid, said)
+        said = self._put_out.get(uid) or self._of_end(uid, said)
         stage = stage_of(evidence, members)
         place = scene.place(workload) if stage is Stage.QUEUED else None
+        if said.word == Word.NOT_LOOKED_AT_YET and place is not None and place[0]:
+            # A strict queue looks at nobody behind its first.
+            ahead = f"{place[0]} stand before it"
+            said = verdict(Heard(word=Word.WAITING_FOR_QUOTA, detail=ahead, look_at=said.look_at))
         seen = replace(
             _seen(placement, evidence, said, members),
             stage=stage,
@@ -107,6 +114,14 @@ class Placements:
             ahead_gpus=None if place is None else place[1],
         )
         return Shown(seen=seen, said=said, evidence=evidence, is_put_out=uid in self._put_out)
+
+    def _of_end(self, uid: str, said: Verdict) -> Verdict:
+        """How a gang ended stays known after the pods that told of it were removed."""
+        if said.word == Word.GANG_BROKEN:
+            return self._ends.get(uid, said)
+        if said.cause in _ENDS:
+            self._ends[uid] = said
+        return said
 
     def _left(self, scene: Scene, before: Shown, members: Members) -> Shown:
         """What is shown of a gang whose object is not there: if it can be seen that it is not."""

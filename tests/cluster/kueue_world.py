@@ -243,7 +243,9 @@ class KueueWorld:
                     return any(one["type"] == "QuotaReserved" for one in held)
             return False
 
-        await asyncio.to_thread(wait_until, is_looked_at, 30, f"a look at {placement}")
+        # Behind the first of a strict queue nobody is looked at.
+        with contextlib.suppress(TimeoutError):
+            await asyncio.to_thread(wait_until, is_looked_at, 5, f"a look at {placement}")
         await asyncio.sleep(0.3)
 
     async def _silent(self) -> None:

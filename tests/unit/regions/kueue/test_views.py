@@ -24,6 +24,7 @@ from tests.unit.regions.kueue.tellings import (
     make_local_queue,
     make_node,
     make_pod,
+    make_workload,
     reserved,
     said,
     unbound,
@@ -260,3 +261,22 @@ def test_a_machine_that_is_gone_is_said_before_its_cluster_gives_up_its_pods() -
     ].seen
     assert (seen.cause, seen.nodes_here) == (Cause.NODE_PREEMPTED, 1)
     assert [(one.rank, one.is_alive) for one in seen.members] == [(0, True), (1, False)]
+
+
+def test_how_a_gang_broke_stays_known_after_its_pods_were_removed() -> None:
+    story = Story()
+    story.see(gang(is_suspended=False), workload=admitted(), pods=up(0, 1))
+    left: dict[str, Any] = {"nodes": known()}
+    story.see(gang(is_suspended=False), workload=admitted(), pods=up(0, 1), snapshot=left)
+    broken = gang(terminal_state="Failed")
+    seen = story.see(broken, workload=admitted(), snapshot=left)["p1"].seen
+    assert (seen.stage, seen.cause) == (Stage.ENDED, Cause.NODE_PREEMPTED)
+
+
+def test_who_stands_behind_another_waits_for_quota_although_nobody_said_so() -> None:
+    first = of_gang(waiting("Pending", "couldn't assign flavors"))
+    first = replace(first, meta=replace(first.meta, name="a", uid="a", labels={}, created_s=1.0))
+    mine = of_gang(make_workload())
+    line: dict[str, Any] = {"workloads": known(first, mine)}
+    seen = Story().see(gang(), snapshot=line)["p1"].seen
+    assert (seen.cause, seen.ahead) == (Cause.WAITING_FOR_QUOTA, 1)
