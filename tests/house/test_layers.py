@@ -19,6 +19,7 @@ PLANTED = {
     "replicator/planted.py": "import broker\n",
     "regions/launcher/planted.py": "import yaml\n",
     "regions/kueue/objects/planted.py": "import kubernetes\n",
+    "regions/gcp/shapes.py": "import grpc\n",
     "broker/sdk/planted.py": "import broker.history\n",
     "broker/cli/planted.py": "import regions\n",
 }
