@@ -49,14 +49,18 @@ NODE = {"cpu": "16", "memory": "64Gi", GPU: "1", "pods": "20", "ephemeral-storag
 
 
 class PinnedCluster:
-    """The port, for a suite whose gangs name no image, and that looks right after it acted.
+    """The port, for a suite whose gangs name neither image nor capacity type, and that looks right
+    after it acted.
 
-    The embedded cluster needs no image, and decides at once; a real one is given the time to have
+    The embedded cluster needs neither, and decides at once; a real one is given the time to have
     looked at what it was sent. What it decided is not touched.
     """
 
-    def __init__(self, port: KueueCluster, settle: Callable[[str], Awaitable[None]]) -> None:
+    def __init__(
+        self, port: KueueCluster, capacity_type: str, settle: Callable[[str], Awaitable[None]]
+    ) -> None:
         self._port = port
+        self._capacity_type = capacity_type
         self._settle = settle
 
     async def observe(self) -> ClusterObservation:
@@ -65,7 +69,9 @@ class PinnedCluster:
     async def apply(self, actions: tuple[Action, ...]) -> tuple[Outcome, ...]:
         outcomes = await self._port.apply(
             tuple(
-                replace(each, image=each.image or IMAGE) if isinstance(each, Queue) else each
+                replace(each, image=each.image or IMAGE, capacity_type=self._capacity_type)
+                if isinstance(each, Queue)
+                else each
                 for each in actions
             )
         )
@@ -99,7 +105,7 @@ class KueueWorld:
         """Set up what a platform team would, and follow it."""
         await asyncio.to_thread(self._set_up)
         self.port = self.connect()
-        self.cluster = PinnedCluster(self.port, self._settle)
+        self.cluster = PinnedCluster(self.port, self._shape.capacity_type, self._settle)
         self._running.append(asyncio.create_task(self.port.run()))
         await self._answers()
 
