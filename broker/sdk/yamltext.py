@@ -111,6 +111,9 @@ class _Unfolding:
             line = key.start_mark.line + 1
             if key.id != "scalar":
                 raise IntentError(self._source, f"line {line}: a key must be a text")
+            if not key.value:
+                # What it holds would have no name to be called by in a refusal.
+                raise IntentError(self._source, f"line {line}: a key is empty")
             if key.value in found:
                 raise IntentError(self._source, f"line {line}: {key.value[:60]!r} is there twice")
             at = f"{path}.{key.value}" if path else key.value

@@ -7,7 +7,7 @@ import json
 import string
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from broker.sdk import yamltext
@@ -227,7 +227,14 @@ def test_no_tag_is_followed(text: str) -> None:
     assert "is not known" in refused(text) or "must be a map" in refused(text)
 
 
+@pytest.mark.parametrize("text", ["?", '"": 1', "team: a\nlabels:\n  ? x\n  '': ${LOST}"])
+def test_a_key_without_a_name_is_refused_with_its_line(text: str) -> None:
+    line = text.count("\n") + 1
+    assert f"line {line}: a key is empty" in refused(text)
+
+
 @given(st.binary(max_size=200))
+@example(b"?")
 def test_any_bytes_are_an_intent_or_a_sentence(data: bytes) -> None:
     error = refusal(data)
     assert error is None or error.field
