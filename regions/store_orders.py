@@ -12,6 +12,7 @@ from typing import TypeVar, assert_never
 
 from regions import gatehouse
 from regions.cluster import (
+    Action,
     Cause,
     ClusterUnreachableError,
     Drain,
@@ -19,6 +20,7 @@ from regions.cluster import (
     Fence,
     Grant,
     Outcome,
+    Queue,
     Revoke,
     Withdraw,
 )
@@ -48,9 +50,24 @@ class StoreOrders:
         self._store = store
         self._within_s = within_s
 
-    async def write(self, action: Grant | Revoke | Drain | Fence) -> Outcome:
-        """Write one record. Raises what ``answered`` knows."""
-        return await self._within(lambda: _write(self._store, action))
+    async def carry_out(
+        self,
+        action: Action,
+        *,
+        queue: Callable[[Queue], Awaitable[Outcome]],
+        withdraw: Callable[[Withdraw], Awaitable[Outcome]],
+    ) -> Outcome:
+        """Write a record, or let the cluster ``queue`` or ``withdraw``. Raises what these raise,
+        and what ``answered`` knows."""
+        match action:
+            case Queue():
+                return await queue(action)
+            case Withdraw():
+                return await withdraw(action)
+            case Grant() | Revoke() | Drain() | Fence():
+                return await self._within(lambda: write_record(self._store, action, time.time()))
+            case _:
+                assert_never(action)
 
     async def can_withdraw(self, action: Withdraw) -> bool:
         """Read the owner, and say whether the placement's object may go. See the gatehouse."""
@@ -82,8 +99,11 @@ def silence(message: str) -> Outcome:
     return Outcome(is_done=False, cause=Cause.UNKNOWN, message=message, retry_after_s=RETRY_S)
 
 
-def _write(store: Store, action: Grant | Revoke | Drain | Fence) -> Outcome:
-    """Write one record of the start protocol."""
+def write_record(store: Store, action: Grant | Revoke | Drain | Fence, unix_s: float) -> Outcome:
+    """Write one record of the start protocol, at ``unix_s`` of the wall clock.
+
+    Raises StoreUnreachable, BadKey, InvalidKey or RecordConflictError.
+    """
     run_key = action.epoch.run_key
     match action:
         case Grant():
@@ -96,7 +116,7 @@ def _write(store: Store, action: Grant | Revoke | Drain | Fence) -> Outcome:
             order = layout.DrainOrder(
                 reason=action.reason,
                 grace_s=action.grace_s,
-                deadline_unix_s=time.time() + action.grace_s,
+                deadline_unix_s=unix_s + action.grace_s,
             )
             gatehouse.drain(store, run_key, _epoch(action.epoch), order)
         case Fence():

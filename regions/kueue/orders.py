@@ -13,19 +13,15 @@ Read ``Orders.carry_out`` first.
 """
 
 from collections.abc import Awaitable, Callable
-from typing import Any, assert_never
+from typing import Any
 
 import msgspec
 
 from regions.cluster import (
     Action,
     Cause,
-    Drain,
-    Fence,
-    Grant,
     Outcome,
     Queue,
-    Revoke,
     Withdraw,
 )
 from regions.kueue import names
@@ -105,15 +101,9 @@ class Orders:
 
     async def carry_out(self, action: Action) -> Outcome:
         """Carry out one action and say what became of it."""
-        match action:
-            case Queue():
-                return await _heard(self._queue(action))
-            case Withdraw():
-                return await _heard(self._withdraw(action))
-            case Grant() | Revoke() | Drain() | Fence():
-                return await _heard(self._records.write(action))
-            case _:
-                assert_never(action)
+        return await _heard(
+            self._records.carry_out(action, queue=self._queue, withdraw=self._withdraw)
+        )
 
     # ---- queueing ----
 

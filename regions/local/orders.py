@@ -6,17 +6,12 @@ withdrawal reads the owner last of all before it is sent. Read ``Orders.carry_ou
 """
 
 from collections.abc import Awaitable, Callable
-from typing import assert_never
 
 from regions.cluster import (
     Action,
     Cause,
-    Drain,
-    Fence,
-    Grant,
     Outcome,
     Queue,
-    Revoke,
     Withdraw,
 )
 from regions.launcher.store import Store
@@ -37,15 +32,9 @@ class Orders:
 
     async def carry_out(self, action: Action) -> Outcome:
         """Carry out one action and say what became of it."""
-        match action:
-            case Queue():
-                return await answered(self._queue(action))
-            case Withdraw():
-                return await answered(self._withdraw(action))
-            case Grant() | Revoke() | Drain() | Fence():
-                return await answered(self._records.write(action))
-            case _:
-                assert_never(action)
+        return await answered(
+            self._records.carry_out(action, queue=self._queue, withdraw=self._withdraw)
+        )
 
     async def _queue(self, action: Queue) -> Outcome:
         if action.secrets:

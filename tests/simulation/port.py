@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -19,30 +19,25 @@ from regions.cluster import (
     Cause,
     ClusterObservation,
     ClusterUnreachableError,
-    Drain,
-    Fence,
-    Grant,
     Outcome,
-    PlacementSeen,
     Queue,
     QueueSeen,
-    Revoke,
     SignalSeen,
     Stage,
     Withdraw,
 )
 from regions.launcher import layout
-from regions.launcher.reading import Unreachable
 from regions.launcher.store import StoreUnreachable
 from regions.local import seen, wire
 from regions.local.orders import gang_spec
 from regions.local.state import Signal, WithdrawOrder
+from regions.observing import changed, store_alone
 from regions.store_eye import Look, StoreEye
+from regions.store_orders import NOT_CLOSED, silence, write_record
 from tests.fakes.region_store import ControlStore
 from tests.simulation.place import BrokerLine, Place
 from tests.simulation.processes import GATE_FRESH_S
 
-RETRY_S = 2.0
 TOUCHED_S = 60.0
 
 
@@ -109,7 +104,9 @@ class SimPort:
         }
         look = self._eye.look(open_runs | self._touched.keys(), frozenset(self._gone), now_s)
         if is_silent:
-            raise ClusterUnreachableError("it did not answer", self._store_alone(look, now_s))
+            why = "it did not answer"
+            alone = store_alone(self.cluster, self.region, look, why, now_s)
+            raise ClusterUnreachableError(why, alone)
         observation = self._observation(told, look, now_s)
         self._last = observation
         return observation
@@ -133,9 +130,10 @@ class SimPort:
             placements=placements,
             epochs=look.epochs,
             signals=self._signals_seen(told.signals, now_s),
-            changed=self._changed(placements, look),
+            changed=changed(self._last, placements, look),
             keeps_secrets=False,
             claims=look.claims,
+            unread=look.unread,
         )
 
     def _signals_seen(self, signals: tuple[Signal, ...], now_s: float) -> tuple[SignalSeen, ...]:
@@ -153,35 +151,6 @@ class SimPort:
             for queue in queues
         }
         return tuple(translated for _, translated in self._queues.values())
-
-    def _store_alone(self, look: Look, now_s: float) -> ClusterObservation:
-        return ClusterObservation(
-            cluster=self.cluster,
-            region=self.region,
-            seen_at_s=now_s,
-            is_whole=False,
-            is_store_readable=not look.trouble,
-            blind=("it did not answer",),
-            queues=(),
-            placements={},
-            epochs=look.epochs,
-            signals=(),
-            changed=None,
-            keeps_secrets=False,
-            claims=look.claims,
-        )
-
-    def _changed(
-        self, placements: Mapping[str, PlacementSeen], look: Look
-    ) -> frozenset[str] | None:
-        last = self._last
-        if last is None:
-            return None
-        names = placements.keys() | last.placements.keys()
-        changed = {name for name in names if placements.get(name) != last.placements.get(name)}
-        keys = look.epochs.keys() | last.epochs.keys()
-        changed |= {key.run_key for key in keys if look.epochs.get(key) != last.epochs.get(key)}
-        return frozenset(changed)
 
     # ---- Acting ---------------------------------------------------------------------------------
 
@@ -201,16 +170,16 @@ class SimPort:
         post, fate = self._post, self._chance.random()
         await self._travel()
         if fate < post.lost:
-            return _silence("it was lost on its way")
+            return silence("it was lost on its way")
         if fate < post.lost + post.late:
             # Sent, not answered in time, and carried out whenever it gets there.
             self._place.later(self._chance.uniform(0, post.late_s), self._carry_out_late, action)
-            return _silence("no answer in time")
+            return silence("no answer in time")
         outcome = self._carry_out(action)
         if self._chance.random() < post.repeated:
             self._place.later(self._chance.uniform(0, 20), self._carry_out_late, action)
         if self._chance.random() < post.unanswered:
-            return _silence("the answer was lost")
+            return silence("the answer was lost")
         return outcome
 
     def _carry_out_late(self, action: Action) -> None:
@@ -224,9 +193,9 @@ class SimPort:
                 case Withdraw():
                     return self._withdraw(action)
                 case _:
-                    return self._write(action)
+                    return write_record(self._store, action, self._place.now_s())
         except StoreUnreachable as error:
-            return _silence(str(error))
+            return silence(str(error))
         except (layout.BadKey, gatehouse.RecordConflictError) as error:
             return Outcome(is_done=False, cause=Cause.REFUSED, message=str(error))
 
@@ -235,38 +204,17 @@ class SimPort:
             self._store, action.run_key, action.placement, action.is_closed
         )
         if not may_go:
-            return Outcome(
-                is_done=False, cause=Cause.REFUSED, message="it may start", retry_after_s=RETRY_S
-            )
+            return NOT_CLOSED
         order = WithdrawOrder(placement=action.placement, run_key=action.run_key, uid=action.uid)
         return self._to_cluster(lambda: self._place.withdraw(order))
 
     def _to_cluster(self, call: object) -> Outcome:
         if self._place.is_silent:
-            return _silence("the cluster did not answer")
+            return silence("the cluster did not answer")
         assert callable(call)
         outcome = call()
         assert isinstance(outcome, Outcome)
         return outcome
-
-    def _write(self, action: Grant | Revoke | Drain | Fence) -> Outcome:
-        key = action.epoch
-        epoch = layout.EpochId(number=key.number, nonce=key.nonce)
-        match action:
-            case Grant():
-                gatehouse.write_grant(self._store, key.run_key, _grant(action, epoch))
-            case Revoke():
-                owner = gatehouse.revoke(self._store, key.run_key, key.number, "broker")
-                if isinstance(owner, Unreachable):
-                    raise StoreUnreachable(owner.why)
-            case Drain():
-                order = layout.DrainOrder(
-                    reason=action.reason, grace_s=action.grace_s, deadline_unix_s=None
-                )
-                gatehouse.drain(self._store, key.run_key, epoch, order)
-            case Fence():
-                gatehouse.fence(self._store, key.run_key, epoch, action.reason)
-        return Outcome(is_done=True)
 
     async def logs(
         self, placement: str, rank: int, offset: int, follow: bool
@@ -278,24 +226,3 @@ class SimPort:
 
     async def _travel(self) -> None:
         await asyncio.sleep(self._chance.uniform(0.0, 2 * self._post.delay_s))
-
-
-def _grant(action: Grant, epoch: layout.EpochId) -> layout.Grant:
-    return layout.Grant(
-        placement=action.placement,
-        epoch=epoch,
-        world_size=action.world_size,
-        incarnation=action.incarnation,
-        resume_from=action.resume_path,
-        bundle=action.bundle_digest or None,
-        seals=tuple(
-            layout.Seal(
-                epoch=layout.EpochId(number=seal.number, nonce=seal.nonce), steps=seal.checkpoints
-            )
-            for seal in action.seals
-        ),
-    )
-
-
-def _silence(message: str) -> Outcome:
-    return Outcome(is_done=False, cause=Cause.UNKNOWN, message=message, retry_after_s=RETRY_S)
