@@ -7,8 +7,9 @@ first.
 
 from __future__ import annotations
 
+import asyncio
 import itertools
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -16,6 +17,8 @@ from typing import Any
 
 import grpc
 import grpc.aio
+import pytest
+from google.protobuf import text_format
 from google.rpc import error_details_pb2, status_pb2
 
 from broker.history.commands import Command
@@ -242,6 +245,18 @@ class Refusal:
     code: grpc.StatusCode
     reason: str
     fields: tuple[str, ...] = ()
+
+
+def terms_of(text: str) -> intent_pb2.Terms:
+    """Read terms in protobuf's text form."""
+    return text_format.Parse(text, intent_pb2.Terms())
+
+
+async def refused(call: Awaitable[object]) -> Refusal:
+    """Wait for a call that is to be refused, and return how it was."""
+    with pytest.raises(grpc.RpcError) as caught:
+        await asyncio.wait_for(call, 10)
+    return refusal_of(caught.value)
 
 
 def refusal_of(error: grpc.RpcError) -> Refusal:

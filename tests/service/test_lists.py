@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 import base64
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 
 import grpc
 import pytest
@@ -21,23 +19,18 @@ from broker.service.filters import query_of
 from broker.service.pages import cursor_of, token_of
 from broker.store.listing import RunOrder, RunQuery
 from broker.v1 import event_pb2, placement_pb2, run_service_pb2
-from tests.service.rig import DIGITS, VISION, Refusal, Rig, make_request, refusal_of, serving
+from tests.service.rig import (
+    DIGITS,
+    VISION,
+    Refusal,
+    Rig,
+    make_request,
+    refused,
+)
 from tests.service.told import training
 
 ListRuns = run_service_pb2.ListRunsRequest
 BAD = Refusal(grpc.StatusCode.INVALID_ARGUMENT, "INVALID_FIELD")
-
-
-@pytest.fixture
-async def rig(tmp_path: Path) -> AsyncIterator[Rig]:
-    async with serving(tmp_path) as rig:
-        yield rig
-
-
-async def refused(call: Awaitable[object]) -> Refusal:
-    with pytest.raises(grpc.RpcError) as caught:
-        await asyncio.wait_for(call, 10)
-    return refusal_of(caught.value)
 
 
 async def names(rig: Rig, request: run_service_pb2.ListRunsRequest) -> list[str]:

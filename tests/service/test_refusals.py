@@ -2,37 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
 import math
 import re
-from collections.abc import AsyncIterator, Awaitable
-from pathlib import Path
 
 import grpc
 import grpc.aio
 import pytest
-from google.protobuf import text_format
 
 from broker.v1 import intent_pb2, run_service_pb2
-from tests.service.rig import Refusal, Rig, make_request, refusal_of, serving
+from tests.service.rig import Refusal, Rig, make_request, refusal_of, refused, terms_of
 
 INVALID = grpc.StatusCode.INVALID_ARGUMENT
-
-
-@pytest.fixture
-async def rig(tmp_path: Path) -> AsyncIterator[Rig]:
-    async with serving(tmp_path) as rig:
-        yield rig
-
-
-def terms_of(text: str) -> intent_pb2.Terms:
-    return text_format.Parse(text, intent_pb2.Terms())
-
-
-async def refused(call: Awaitable[object]) -> Refusal:
-    with pytest.raises(grpc.RpcError) as caught:
-        await asyncio.wait_for(call, 10)
-    return refusal_of(caught.value)
 
 
 async def test_what_no_intent_could_hold_is_told_with_every_rule_that_is_broken(rig: Rig) -> None:

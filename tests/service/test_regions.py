@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from operator import itemgetter
-from pathlib import Path
 from typing import Any
 
 import grpc
@@ -37,22 +36,10 @@ from broker.v1 import (
     team_service_pb2,
 )
 from regions.launcher.settings import read_settings
-from tests.service.rig import Refusal, Rig, refusal_of, serving
+from tests.service.rig import Refusal, Rig, refusal_of, refused
 
 INVALID = grpc.StatusCode.INVALID_ARGUMENT
 InjectFault = local_service_pb2.InjectFaultRequest
-
-
-@pytest.fixture
-async def rig(tmp_path: Path) -> AsyncIterator[Rig]:
-    async with serving(tmp_path) as rig:
-        yield rig
-
-
-async def refused(call: Awaitable[object]) -> Refusal:
-    with pytest.raises(grpc.RpcError) as caught:
-        await asyncio.wait_for(call, 10)
-    return refusal_of(caught.value)
 
 
 async def test_regions_show_their_clusters_as_last_seen(rig: Rig) -> None:

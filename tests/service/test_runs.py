@@ -3,39 +3,30 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable
 from dataclasses import replace
-from pathlib import Path
 
 import grpc
 import grpc.aio
 import pytest
-from google.protobuf import duration_pb2, text_format
+from google.protobuf import duration_pb2
 
 from broker.history.commands import AcceptRun
 from broker.model.reasons import Reason
 from broker.v1 import errors_pb2, event_pb2, intent_pb2, offer_pb2, run_pb2, run_service_pb2
-from tests.service.rig import DIGITS, VISION, Refusal, Rig, make_request, refusal_of, serving
+from tests.service.rig import (
+    DIGITS,
+    VISION,
+    Refusal,
+    Rig,
+    make_request,
+    refusal_of,
+    refused,
+    terms_of,
+)
 from tests.service.told import training
 
 INVALID, EXISTS = grpc.StatusCode.INVALID_ARGUMENT, grpc.StatusCode.ALREADY_EXISTS
 MISSING, NOT_NOW = grpc.StatusCode.NOT_FOUND, grpc.StatusCode.FAILED_PRECONDITION
-
-
-@pytest.fixture
-async def rig(tmp_path: Path) -> AsyncIterator[Rig]:
-    async with serving(tmp_path) as rig:
-        yield rig
-
-
-def terms_of(text: str) -> intent_pb2.Terms:
-    return text_format.Parse(text, intent_pb2.Terms())
-
-
-async def refused(call: Awaitable[object]) -> Refusal:
-    with pytest.raises(grpc.RpcError) as caught:
-        await asyncio.wait_for(call, 10)
-    return refusal_of(caught.value)
 
 
 async def test_a_run_is_submitted_and_read_back_as_it_was_asked_for(rig: Rig) -> None:

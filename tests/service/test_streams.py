@@ -6,7 +6,6 @@ import asyncio
 import hashlib
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterator
 from dataclasses import replace
-from pathlib import Path
 
 import grpc
 import grpc.aio
@@ -15,18 +14,12 @@ import pytest
 from broker.history.commands import AcceptRun, MarkCheckpoint
 from broker.model.run import Progress
 from broker.v1 import event_pb2, run_service_pb2
-from tests.service.rig import DIGITS, VISION, Refusal, Rig, refusal_of, serving
+from tests.service.rig import DIGITS, VISION, Refusal, Rig, refusal_of
 from tests.service.told import training
 
 Update = run_service_pb2.WatchRunResponse
 INVALID = grpc.StatusCode.INVALID_ARGUMENT
 EMPTY = hashlib.sha256(b"").hexdigest()
-
-
-@pytest.fixture
-async def rig(tmp_path: Path) -> AsyncIterator[Rig]:
-    async with serving(tmp_path) as rig:
-        yield rig
 
 
 async def all_refused(call: AsyncIterable[object]) -> Refusal:
