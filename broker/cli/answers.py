@@ -15,7 +15,7 @@ ANSWERS: dict[str, str] = {
     "init": "{path}",
     "submit": f"{_RUN}; with --validate-only SubmitRunResponse; with --wait {_FOLLOWED}",
     "estimate": "SubmitRunResponse",
-    "simulate": "{variants: [{terms, error, estimate: Estimate}]}",
+    "simulate": "{variants: [{terms, error, why_nowhere, estimate: Estimate}]}",
     "status": f"{_RUN}; without RUN ListRunsResponse",
     "explain": "ExplainRunResponse",
     "ls": "ListRunsResponse",

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from broker.cli import exits
+from broker.cli.answers import ANSWERS
 from broker.cli.main import main
 from broker.cli.places import Tried, show_estimate, tried_json, variants, why_nowhere
 from broker.cli.session import Session
@@ -62,6 +65,13 @@ def test_programs_are_told_why_too() -> None:
         "why_nowhere": "there is no region mars",
         "estimate": None,
     }
+
+
+def test_the_help_names_what_programs_are_told() -> None:
+    said = re.fullmatch(r"\{variants: \[\{(.+)\}\]\}", ANSWERS["simulate"])
+    assert said is not None
+    keys = [key.partition(":")[0] for key in said[1].split(", ")]
+    assert keys == list(tried_json("as it is", SOME, ""))
 
 
 def tried(regions: list[str], *capacity_types: int) -> dict[str, list[str]]:
