@@ -72,7 +72,7 @@ def _checks(session: Session) -> Iterator[Check]:
         yield Check(what="broker", is_well=False, said=error.message)
         return
     for region in found.regions:
-        yield from _region_checks(region, session.now_s)
+        yield from region_checks(region, session.now_s)
     if not found.regions:
         yield Check(what="regions", is_well=False, said="the broker was told of none")
 
@@ -106,7 +106,8 @@ def warnings_of(warnings: Iterable[str]) -> list[str]:
     return [warning for warning in warnings if not warning.startswith("regions/")]
 
 
-def _region_checks(region: region_pb2.Region, now_s: float) -> Iterator[Check]:
+def region_checks(region: region_pb2.Region, now_s: float) -> Iterator[Check]:
+    """Yield what there is to say of a region that is not open, and of each of its clusters."""
     name = words.id_of(region.name)
     if region.state != region_pb2.REGION_STATE_OPEN:
         why = f": {region.message}" if region.message else ""
@@ -120,6 +121,8 @@ def _region_checks(region: region_pb2.Region, now_s: float) -> Iterator[Check]:
         elif not cluster.store_reachable:
             troubles.append(region.store_message or "its store is not believed")
         troubles.extend(f"unknown {one.object}: {one.message}" for one in cluster.orphans)
+        # What is not believed of a store stands among what the cluster could not see, too.
+        troubles = list(dict.fromkeys(troubles))
         seen = "never seen"
         if cluster.HasField("seen_time"):
             last = "seen" if cluster.reachable else "last seen"

@@ -2,7 +2,10 @@
 
 import pytest
 
-from broker.cli.upkeep import warnings_of
+from broker.cli.upkeep import region_checks, warnings_of
+from broker.v1 import region_pb2
+
+SWAPPED = "the store in us-east4 is another one"
 
 
 @pytest.mark.parametrize(
@@ -18,3 +21,14 @@ def test_what_a_region_says_of_itself_is_not_told_of_the_broker_too(
     warnings: list[str], told: list[str]
 ) -> None:
     assert warnings_of(warnings) == told
+
+
+def test_a_store_that_is_not_believed_is_told_once() -> None:
+    cluster = region_pb2.ClusterStatus(cluster="local", reachable=True, blind=[SWAPPED])
+    region = region_pb2.Region(
+        name="regions/us-east4",
+        state=region_pb2.REGION_STATE_OPEN,
+        store_message=SWAPPED,
+        clusters=[cluster],
+    )
+    assert [check.said for check in region_checks(region, 0.0)] == [f"{SWAPPED} (never seen)"]
