@@ -18,7 +18,6 @@ Object = dict[str, Any]
 DEADLINE_S = 10.0
 APPLY = "application/apply-patch+yaml"
 MERGE = "application/merge-patch+json"
-STRATEGIC = "application/strategic-merge-patch+json"
 
 
 class ApiError(Exception):

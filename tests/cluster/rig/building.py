@@ -238,7 +238,6 @@ def moved_main(program: Program, scratch: Path) -> Path:
     scratch.mkdir(parents=True)
     for name in ("go.mod", "go.sum"):
         shutil.copyfile(pins / name, scratch / name)
-    text = ""
     for file in sorted(source.glob("*.go")):
         if file.name.endswith("_test.go"):
             continue

@@ -1,8 +1,8 @@
 """One region: a real API server, controllers, scheduler, Kueue and JobSet, and faults as methods.
 
 The rule: a fault is real (a signal, a cut connection, a killed process, a store that is not there),
-and each has its opposite. Methods return when the fault is in place; what the region makes of it is
-for the test to wait for. Read ``Region``.
+and each that lasts has its opposite. Methods return when the fault is in place; what the region
+makes of it is for the test to wait for. Read ``Region``.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tests.cluster.rig import commands, manifests
 from tests.cluster.rig.api import Api, ApiError, Object, UnreachableError
 from tests.cluster.rig.building import Assets
 from tests.cluster.rig.certificates import ADMIN, kubeconfig
-from tests.cluster.rig.children import Warden
+from tests.cluster.rig.children import ROOT, Warden
 from tests.cluster.rig.commands import Places
 from tests.cluster.rig.door import Door, Fault
 from tests.cluster.rig.machines.pools import Pool
@@ -28,7 +28,6 @@ from tests.cluster.rig.waiting import wait_until
 READY_S = 180.0
 PATIENCE_S = 90.0  # of the admin's calls, on a machine that is busy with the rig itself
 PROGRAMS = ("apiserver", "controllers", "scheduler", "machines", "kwok", "jobset", "kueue")
-ROOT = Path(__file__).resolve().parents[3]
 
 
 class Region:

@@ -56,11 +56,10 @@ def answer(value: dict[str, Any]) -> None:
 
 
 class Children:
-    """The processes by name, and how each ended."""
+    """The processes that run, by name."""
 
     def __init__(self) -> None:
         self._pids: dict[str, int] = {}
-        self._ended: dict[str, int] = {}
 
     def handle(self, request: dict[str, Any]) -> dict[str, Any]:
         """Carry out one request: start, signal, or state."""
@@ -81,7 +80,6 @@ class Children:
     def start(self, name: str, request: dict[str, Any]) -> dict[str, Any]:
         if name in self._pids:
             return {"error": f"{name} is running"}
-        self._ended.pop(name, None)
         with Path(request["log"]).open("ab") as log:
             try:
                 started = subprocess.Popen(
@@ -101,13 +99,13 @@ class Children:
         return {"pid": started.pid}
 
     def state(self, name: str) -> dict[str, Any]:
-        return {"pid": self._pids.get(name), "ended": self._ended.get(name)}
+        return {"pid": self._pids.get(name)}
 
     def reap(self) -> None:
         """Take leave of whoever ended, orphans of pods included."""
         while True:
             try:
-                pid, status = os.waitpid(-1, os.WNOHANG)
+                pid, _ = os.waitpid(-1, os.WNOHANG)
             except ChildProcessError:
                 return
             if pid == 0:
@@ -115,7 +113,6 @@ class Children:
             for name, ours in list(self._pids.items()):
                 if ours == pid:
                     del self._pids[name]
-                    self._ended[name] = os.waitstatus_to_exitcode(status)
 
 
 def die_with_parent() -> None:

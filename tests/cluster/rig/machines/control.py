@@ -88,7 +88,7 @@ class Control:
         return answer
 
     async def state(self, _: web.Request) -> web.Response:
-        """Return the pools, and the pids of each pod's processes."""
+        """Return the pools, the nodes that are dead, and the pods' names."""
         return web.json_response(
             {
                 "pools": {p.name: dataclasses.asdict(p) for p in self._cloud.pools.values()},

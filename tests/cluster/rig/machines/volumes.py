@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import base64
 import re
-import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -50,10 +49,6 @@ class Volumes:
                     folder.mkdir(parents=True)
             found[mount["mountPath"].rstrip("/") or "/"] = folder
         return found
-
-    def remove(self) -> None:
-        """Remove what belongs to the pod alone."""
-        shutil.rmtree(self._home, ignore_errors=True)
 
     async def _make(self, volume: Object) -> Path:
         name = volume["name"]
