@@ -43,9 +43,6 @@ OVER_PER_TICK = 32  # of those whose copy is still to be made: each may be read 
 WISHES_LAST_S = 60.0  # where the next start is likely changes with prices and stockouts
 OVER_LASTS_S = 600.0  # of a run that is over: only a region that was closed changes it
 MEASURED_BYTES = 16 << 20
-AGAIN_S = 30.0  # a copy or bundle that failed is tried again after so long
-LONG_AGAIN_S = 600.0  # one that cannot succeed by itself
-MESSAGE_MAX = 300
 
 
 class Archive(Protocol):
@@ -159,7 +156,7 @@ class Carrier:
         try:
             is_there = await self._content.bundle_in(region, digest)
         except ContentError as error:
-            await self._say_failed(run.name, region, digest, error)
+            await self._desk.tell(run.name, *self._later.failed((region, digest), region, error))
             return
         if is_there:
             self._view.apply_bundle(digest, here | {region})
@@ -188,7 +185,8 @@ class Carrier:
             digest = await self._content.copy(copy.source, copy.destination, path, kind)
         except ContentError as error:
             del self._moving[key]
-            await self._say_failed(run.name, copy.destination, str(path), error)
+            failed = (copy.destination, str(path))
+            await self._desk.tell(run.name, *self._later.failed(failed, copy.destination, error))
             if not error.can_retry:
                 # It may be its source that is no longer sound.
                 self._doubter.doubt(run, moving.ref, copy.source)
@@ -361,14 +359,6 @@ class Carrier:
             for sight in self._sight.clusters()
             if sight.is_store_readable and sight.facts.region in self._content.stores
         )
-
-    # ---- Failures -------------------------------------------------------------------------------
-
-    async def _say_failed(self, name: str, region: str, what: str, error: ContentError) -> None:
-        self._later.put_off((region, what), AGAIN_S if error.can_retry else LONG_AGAIN_S)
-        if not error.can_retry:
-            message = f"content for {region}: {error}"[:MESSAGE_MAX]
-            await self._desk.tell(name, WarnRun(reason=Reason.COPY_NOT_VERIFIED, message=message))
 
 
 def _source_of(wish: Wanted, present: Mapping[CheckpointPath, tuple[str, ...]]) -> str:

@@ -7,21 +7,17 @@ on, so it is looked at again, ever more rarely, and refused aloud once it has st
 
 from collections.abc import Sequence
 
-from broker.history.commands import RecordCheckpoint, RefuseCheckpoint, WarnRun
+from broker.history.commands import RecordCheckpoint, RefuseCheckpoint
 from broker.loops.content import Content, ContentError, Finding, Troubled
 from broker.loops.desk import Clock, Desk
-from broker.loops.later import Later
+from broker.loops.later import AGAIN_S, MESSAGE_MAX, Later
 from broker.loops.sight import Sight
 from broker.model.checkpoint import CheckpointRef, EpochId
-from broker.model.reasons import Reason
 from broker.model.run import Epoch, Run
 
 SOON_S = 1.0  # a save that goes on is mostly whole by then
-AGAIN_S = 30.0
-LONG_AGAIN_S = 600.0  # what cannot succeed by itself
 REFUSED_AFTER_S = 10.0  # files that come after their marker come within it, or never
 EPOCHS_KEPT = 10_000
-MESSAGE_MAX = 300
 
 
 class Finder:
@@ -68,11 +64,7 @@ class Finder:
         try:
             finding = await self._content.find(epoch.region, run.uid, epoch.id, kind)
         except ContentError as error:
-            self._later.put_off(epoch.id, AGAIN_S if error.can_retry else LONG_AGAIN_S)
-            if not error.can_retry:
-                message = f"content for {epoch.region}: {error}"[:MESSAGE_MAX]
-                warning = WarnRun(reason=Reason.COPY_NOT_VERIFIED, message=message)
-                await self._desk.tell(run.name, warning)
+            await self._desk.tell(run.name, *self._later.failed(epoch.id, epoch.region, error))
             return
         if finding is None:
             self._again.add(run.name)
