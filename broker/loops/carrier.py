@@ -106,16 +106,14 @@ class Carrier:
         """Collect what has arrived, find new checkpoints, start what is wanted."""
         self._roster.refresh()
         now = self._clock.now()
-        changed = (
-            self.changes.take() | self._finder.take_again() | await self._left_by_former_life()
-        )
-        await self._desk.for_each(sorted(self._roster.preparing), self._bring_bundles)
-        saved = changed & self._roster.with_content
+        left = await self._left_by_former_life()  # before any change is taken: it may fail
+        changed = self.changes.take() | self._finder.take_again() | left
         with putting_back(self.changes, changed):
-            await self._finder.look(sorted(saved))
+            await self._desk.for_each(sorted(self._roster.preparing), self._bring_bundles)
+            await self._finder.look(sorted(changed & self._roster.with_content))
             await self._collect()
-        await self._settle_doubts()
-        self._wish(changed, now)
+            await self._settle_doubts()
+            self._wish(changed, now)
         await self._start(now)
 
     async def _left_by_former_life(self) -> set[str]:
