@@ -102,7 +102,8 @@ def what_it_holds(run: Run) -> object:
     """Return all of a run that its wishes follow from: equal while nothing is to be wished anew."""
     epoch = run.open_epoch
     legs = tuple(leg.site.region for leg in run.waiting_placements)
-    return (run.checkpoints, legs, None if epoch is None else epoch.id, run.resume_wish)
+    is_over = (run.is_ended, run.is_retiring)
+    return (run.checkpoints, legs, None if epoch is None else epoch.id, run.resume_wish, is_over)
 
 
 def _candidates(run: Run, checkpoints: tuple[Checkpoint, ...]) -> tuple[Candidate, ...]:

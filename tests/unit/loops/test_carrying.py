@@ -5,7 +5,14 @@ from decimal import Decimal
 
 import pytest
 
-from broker.history.commands import CancelRun, FailRun, MarkCheckpoint, RecordCopy, RecordPruned
+from broker.history.commands import (
+    BeginRetirement,
+    CancelRun,
+    FailRun,
+    MarkCheckpoint,
+    RecordCopy,
+    RecordPruned,
+)
 from broker.history.lineage import resumable
 from broker.loops.carrying import (
     holders,
@@ -94,6 +101,17 @@ def test_a_wish_is_made_anew_only_when_what_it_follows_from_changed() -> None:
     assert what_it_holds(story.run) == before
     story.do(RecordCopy(ref=story.run.checkpoints[0].ref, region="beta"))
     assert what_it_holds(story.run) != before
+
+
+def test_a_wish_is_made_anew_when_a_run_is_over_and_when_it_goes() -> None:
+    story = Story().accepted().training().saved(100).preempted()
+    assert not story.run.is_ended
+    met = [what_it_holds(story.run)]
+    for command in (CancelRun(grace_s=0.0, message="enough"), BeginRetirement()):
+        story.do(command)
+        assert what_it_holds(story.run) not in met
+        met.append(what_it_holds(story.run))
+    assert story.run.is_ended
 
 
 def picture(story: Story, *regions: str) -> View:
