@@ -7,6 +7,7 @@ after a word that promises one; and what is past, or years away, is no promise. 
 import re
 from collections.abc import Iterable
 
+from regions.kueue import check_hearing
 from regions.kueue.objects.meta import find
 from regions.kueue.objects.provisioning_request import ProvisioningRequest
 from regions.kueue.objects.reading import unix_s
@@ -33,7 +34,7 @@ def eta_s(requests: Iterable[ProvisioningRequest], now_s: float) -> float | None
 
     Of several requests the newest counts. ``now_s`` is in Unix seconds.
     """
-    newest = max(requests, key=lambda one: one.meta.created_s or 0.0, default=None)
+    newest = check_hearing.newest(requests)
     said = find(newest.conditions, "Provisioned") if newest is not None else None
     if said is None or said.status is True:
         return None

@@ -47,3 +47,15 @@ def test_the_newest_request_counts() -> None:
     new = replace(new, meta=replace(new.meta, created_s=NOW_S))
     for order in ([old, new], [new, old]):
         assert eta_s(order, NOW_S) == 98.0
+
+
+def test_of_two_requests_of_one_second_the_later_attempt_counts() -> None:
+    first, second = (
+        replace(
+            make_request(said("Provisioned", "", f"ETA {span}", status=False)),
+            meta=replace(make_request().meta, name=f"jobset-it-dws-{attempt}"),
+        )
+        for attempt, span in ((9, "45s"), (10, "99s"))
+    )
+    for order in ([first, second], [second, first]):
+        assert eta_s(order, NOW_S) == 98.0
