@@ -85,6 +85,7 @@ FOLLOWED = (
         selectors={"fieldSelector": "involvedObject.kind=Node"},
     ),
 )
+_BY_NAME = {each.name: each for each in FOLLOWED}
 
 
 class Sight:
@@ -132,18 +133,11 @@ class Sight:
 
     def snapshot(self) -> Snapshot:
         """Return what is known now of queues, flavors and machines."""
-        known = {name: each for name, (_, each) in self.known().items()}
-        return Snapshot(
-            cluster_queues=known["cluster queues"],
-            local_queues=known["local queues"],
-            cohorts=known["cohorts"],
-            flavors=known["flavors"],
-            checks=known["checks"],
-            provisioning=known["provisioning"],
-            workloads=known["workloads"],
-            nodes=known["nodes"],
-            pods=known["pods"],
-        )
+        return snapshot_of({name: each for name, (_, each) in self.known().items()})
+
+    def seen(self, name: str) -> Seen[Any]:
+        """Return what is known of one thing that is followed."""
+        return self._seen(_BY_NAME[name])
 
     def _seen(self, followed: Followed) -> Seen[Any]:
         informer = self._informers.get(followed.name)
@@ -196,3 +190,18 @@ class Sight:
         if task is not None:
             task.cancel()
             await asyncio.wait({task})
+
+
+def snapshot_of(known: Mapping[str, Seen[Any]]) -> Snapshot:
+    """Return the part of what is known that describes queues, flavors and machines."""
+    return Snapshot(
+        cluster_queues=known["cluster queues"],
+        local_queues=known["local queues"],
+        cohorts=known["cohorts"],
+        flavors=known["flavors"],
+        checks=known["checks"],
+        provisioning=known["provisioning"],
+        workloads=known["workloads"],
+        nodes=known["nodes"],
+        pods=known["pods"],
+    )

@@ -7,15 +7,15 @@ changed, for a while, because what is not heard of grows old by itself. Read ``S
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import replace
+from typing import Any
 
 from regions.cluster import QueueSeen
 from regions.kueue import drift, snapshot
 from regions.kueue.clock import Clock
-from regions.kueue.objects.job_set import JobSet
 from regions.kueue.objects.priority_class import PriorityClass
 from regions.kueue.queue_view import QueuesSeen, queues_seen
 from regions.kueue.scene import Scene
-from regions.kueue.sight import Sight
+from regions.kueue.sight import Sight, snapshot_of
 from regions.kueue.sites import KueueSettings
 from regions.kueue.snapshot import Seen
 
@@ -57,8 +57,7 @@ class Survey:
     @property
     def priority_classes(self) -> Seen[PriorityClass]:
         """The cluster's classes of priority."""
-        found: Seen[PriorityClass] = self._sight.known()["priority classes"][1]
-        return found
+        return self._sight.seen("priority classes")
 
     def scene(self) -> Scene:
         """Return all that is known, gathered anew only when something changed or time passed."""
@@ -66,30 +65,29 @@ class Survey:
         is_same = mark == self._scene_mark and now_s - self._scene_s < SCENE_S
         if self._scene is not None and is_same:
             return self._scene
-        known = {name: each for name, (_, each) in self._sight.known().items()}
+        # A cache is read while it changes: what was gathered is to stay as it was.
+        known = {name: _kept(each) for name, (_, each) in self._sight.known().items()}
         self._scene = Scene(
             namespace=self._settings.namespace,
-            snapshot=self._sight.snapshot(),
-            # A cache is read while it changes: what was gathered is to stay as it was.
-            job_sets=_kept(known["job sets"]),
+            snapshot=snapshot_of(known),
+            job_sets=known["job sets"],
             requests=known["requests"],
             events=known["events"],
         )
         self._scene_mark, self._scene_s = mark, now_s
         wall_s = self._wall_s()
         self._queues = queues_seen(self._scene.snapshot, self._settings.queues, wall_s)
-        self._look_for_drift(self._scene, now_s)
+        self.doubts = (*self._queues.doubts, *self._lost(self._scene, now_s))
         return self._scene
 
-    def _look_for_drift(self, scene: Scene, now_s: float) -> None:
-        workloads = scene.snapshot.workloads
-        if not workloads.is_whole:
-            return
-        counted = drift.held(workloads.objects.values())
-        queues = scene.snapshot.cluster_queues.objects.values()
-        self._drift = drift.lasting(self._drift, drift.differences(queues, counted), now_s)
-        lost = [each.sentence() for each in drift.settled(self._drift, now_s)]
-        self.doubts = (*self._queues.doubts, *lost)
+    def _lost(self, scene: Scene, now_s: float) -> Iterable[str]:
+        """Say which quota nobody holds and nobody can have; unless all Workloads are seen, none."""
+        workloads, found = scene.snapshot.workloads, frozenset[drift.Drift]()
+        if workloads.is_whole:
+            queues = scene.snapshot.cluster_queues.objects.values()
+            found = drift.differences(queues, drift.held(workloads.objects.values()))
+        self._drift = drift.lasting(self._drift, found, now_s)
+        return [each.sentence() for each in drift.settled(self._drift, now_s)]
 
     def partial(self, scene: Scene) -> tuple[str, ...]:
         """Say what has to be seen and is not: what is missing is then unknown, not absent."""
@@ -128,5 +126,5 @@ class Survey:
         )
 
 
-def _kept(seen: Seen[JobSet]) -> Seen[JobSet]:
+def _kept(seen: Seen[Any]) -> Seen[Any]:
     return replace(seen, objects=dict(seen.objects), unreadable=dict(seen.unreadable))

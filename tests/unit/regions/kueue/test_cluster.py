@@ -15,6 +15,7 @@ from regions.kueue.queue_view import QueueSettings
 from regions.kueue.sight import FOLLOWED
 from regions.kueue.sites import KueueSettings
 from regions.launcher.store import DirectoryStore
+from tests.unit.regions.kueue import kube
 from tests.unit.regions.kueue.making import make_profile
 from tests.unit.regions.kueue.servers import Server, serving
 from tests.unit.regions.kueue.test_orders import make_grant
@@ -105,6 +106,45 @@ async def test_a_right_that_only_narrows_is_said_and_the_picture_is_whole(
         found = await seen(port)
         assert found.is_whole
         assert any("nodes" in each for each in found.blind)
+
+
+@pytest.mark.parametrize("is_narrow", [False, True])
+async def test_what_cannot_be_offered_is_said_however_much_is_seen_of_others(
+    server: Server, tmp_path: Path, is_narrow: bool
+) -> None:
+    cluster = Cluster()
+    kueue = "/apis/kueue.x-k8s.io/v1beta2"
+    cluster.objects = {
+        f"{kueue}/clusterqueues": [kube.cluster_queue("cq")],
+        f"{kueue}/localqueues": [
+            {"metadata": kube.meta("lq", namespace=OURS), "spec": {"clusterQueue": "cq"}}
+        ],
+    }
+    cluster.refused = {f"{kueue}/workloads"} if is_narrow else set()
+    async with ported(server, cluster, tmp_path) as port:
+        await seen(port)
+
+        def is_said() -> bool:
+            port._survey.scene()
+            return bool(port.doubts)
+
+        await until(is_said)
+        assert port.doubts == ("ClusterQueue cq names flavor spot: it is not seen",)
+
+
+async def test_what_was_gathered_stays_as_it_was_while_its_look_goes_on(
+    server: Server, tmp_path: Path
+) -> None:
+    cluster = Cluster()
+    cluster.objects["/api/v1/pods"] = [kube.pod("ours")]
+    async with ported(server, cluster, tmp_path) as port:
+        await seen(port)
+        pods = port._sight.informer("pods")
+        assert pods is not None
+        gathered = port._survey.scene().snapshot
+        pods.cache.drop("team/ours")
+        assert gathered.pods.objects.keys() == {"team/ours"}
+        assert not port._survey.scene().snapshot.pods.objects
 
 
 async def test_a_silent_cluster_is_an_error_that_tells_its_store(
