@@ -10,11 +10,13 @@ import argparse
 import contextlib
 import fcntl
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 from tests.cluster.rig import fleet
@@ -110,10 +112,7 @@ def down(folder: Path) -> None:
 def serve(folder: Path) -> None:
     """Run the regions until SIGTERM. What ``up`` starts."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
-    with (folder / LOCK).open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        lock.write(str(os.getpid()))
-        lock.flush()
+    with held(folder):
         state = Path(tempfile.mkdtemp(prefix="run-", dir=folder))
         try:
             with Rig(tuple(REGIONS), state) as rig:
@@ -131,7 +130,19 @@ def serve(folder: Path) -> None:
                     time.sleep(3600)
         finally:
             (folder / READY).unlink(missing_ok=True)
-            subprocess.run(["rm", "-rf", str(state)], check=False)
+            shutil.rmtree(state, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def held(folder: Path) -> Iterator[None]:
+    """Hold a folder as the one who serves in it. Raises BlockingIOError when somebody does."""
+    # Nothing is emptied before the lock is ours: there stands the pid of who has it.
+    with (folder / LOCK).open("a") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        lock.truncate(0)
+        lock.write(str(os.getpid()))
+        lock.flush()
+        yield
 
 
 def holder(folder: Path) -> int | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import socket
 import subprocess
@@ -11,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.cluster.rig.__main__ import held, holder
 from tests.cluster.rig.children import ProcessEndedError, Warden
 from tests.cluster.rig.leases import Leases, is_free
 from tests.cluster.rig.waiting import wait_until
@@ -128,3 +130,13 @@ def test_a_port_on_which_somebody_listens_is_not_given() -> None:
         somebody.bind(("127.0.0.1", 0))
         somebody.listen()
         assert not is_free(somebody.getsockname()[1])
+
+
+def test_who_comes_second_leaves_the_first_to_be_found(tmp_path: Path) -> None:
+    with held(tmp_path):
+        with pytest.raises(BlockingIOError), held(tmp_path):
+            pass
+        assert holder(tmp_path) == os.getpid()
+    assert holder(tmp_path) is None
+    with held(tmp_path):
+        assert holder(tmp_path) == os.getpid()
