@@ -42,32 +42,8 @@ class Rig:
 
     def start(self) -> None:
         """Start etcd, then the regions side by side; return when each of them serves."""
-        logs = self.folder / "logs"
-        logs.mkdir(parents=True)
-        made = write_certificates(self.folder / "certificates")
-        self._leases = leases = Leases()
-        self._warden = warden = Warden(logs)
-        client, peer = leases.port(), leases.port()
         try:
-            warden.start(
-                ETCD, commands.etcd(self._assets, self.folder, client, peer), cwd=self.folder
-            )
-            wait_until(lambda: is_healthy(client), 60, "etcd")
-            for name in self._names:
-                folder = self.folder / name
-                folder.mkdir()
-                places = Places(
-                    name=name,
-                    folder=folder,
-                    ports={port: leases.port() for port in PORTS},
-                    network=leases.network(),
-                    admin=folder / "admin-inside.kubeconfig",
-                    certificates=made,
-                )
-                door_port = leases.port()
-                self.regions[name] = Region(places, self._assets, warden, door_port, client)
-            with ThreadPoolExecutor(max(1, len(self._names))) as side_by_side:
-                list(side_by_side.map(Region.start, self.regions.values()))
+            self._start()
         except BaseException:
             self.stop()
             raise
@@ -96,6 +72,31 @@ class Rig:
         trace: TracebackType | None,
     ) -> None:
         self.stop()
+
+    def _start(self) -> None:
+        logs = self.folder / "logs"
+        logs.mkdir(parents=True)
+        made = write_certificates(self.folder / "certificates")
+        self._leases = leases = Leases()
+        self._warden = warden = Warden(logs)
+        client, peer = leases.port(), leases.port()
+        warden.start(ETCD, commands.etcd(self._assets, self.folder, client, peer), cwd=self.folder)
+        wait_until(lambda: is_healthy(client), 60, "etcd")
+        for name in self._names:
+            folder = self.folder / name
+            folder.mkdir()
+            places = Places(
+                name=name,
+                folder=folder,
+                ports={port: leases.port() for port in PORTS},
+                network=leases.network(),
+                admin=folder / "admin-inside.kubeconfig",
+                certificates=made,
+            )
+            door_port = leases.port()
+            self.regions[name] = Region(places, self._assets, warden, door_port, client)
+        with ThreadPoolExecutor(max(1, len(self._names))) as side_by_side:
+            list(side_by_side.map(Region.start, self.regions.values()))
 
 
 def is_healthy(port: int) -> bool:
