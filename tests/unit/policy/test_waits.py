@@ -202,6 +202,15 @@ def test_a_policy_without_a_second_leg_leaves_no_other_place_open() -> None:
     assert said(scene)[0].endswith(NO_OTHER)
 
 
+def test_a_leg_that_is_withdrawn_at_once_makes_room_for_another() -> None:
+    scene = waiting(Q, Reason.WEDGED)
+    scene.rules("alpha", hedge_width=1)
+    assert said(scene)[0] == "this leg is withdrawn and another place is tried"
+    scene.rules("beta", cordon=True)
+    scene.rules("gamma", cordon=True)
+    assert said(scene)[0] == f"this one is withdrawn, though {NO_OTHER}"
+
+
 def test_a_place_in_line_costs_nothing_and_is_kept() -> None:
     scene = waiting(Q, Reason.WAITING_FOR_QUOTA)
     scene.story.wait(600.0)
