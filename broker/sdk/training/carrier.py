@@ -50,7 +50,6 @@ class Carrier:
         self._unsealed: list[Staged] = []
         self._in_flight: Staged | None = None
         self._failure: CheckpointError | None = None
-        self._is_in_trouble = False
         self._trouble = ""
         self._has_forgotten = not grant.is_brokered
         self._retry_s, self._seal_s = RETRY_FIRST_S, SEAL_FIRST_S
@@ -74,7 +73,7 @@ class Carrier:
     def trouble(self) -> str:
         """Why the store takes nothing now, in a sentence; empty while it does."""
         with self._changed:
-            return self._trouble if self._is_in_trouble else ""
+            return self._trouble
 
     def raise_failure(self) -> None:
         """Raise what the training itself did wrong in an earlier save, once."""
@@ -88,11 +87,11 @@ class Carrier:
         deadline = time.monotonic() + self._room_patience_s
         given_way = []
         with self._changed:
-            while len(self._staged) >= MAX_STAGED and not self._is_in_trouble:
+            while len(self._staged) >= MAX_STAGED and not self._trouble:
                 left_s = deadline - time.monotonic()
                 if left_s <= 0:
+                    # It hangs: later saves need not wait for it again.
                     self._trouble = "the store does not answer, training goes on"
-                    self._is_in_trouble = True  # it hangs: later saves need not wait for it again
                     break
                 self._changed.wait(left_s)
             while len(self._staged) >= MAX_STAGED:
@@ -157,10 +156,10 @@ class Carrier:
 
     def _note_success(self) -> None:
         """Say that the store is back, before whoever waits for it hears that nothing waits."""
-        if self._is_in_trouble:
+        if self._trouble:
             log.warning("the store can be written again")
         with self._changed:
-            self._is_in_trouble = False
+            self._trouble = ""
             self._retry_s = RETRY_FIRST_S
 
     def _require_store(self) -> None:
@@ -172,11 +171,10 @@ class Carrier:
 
     def _back_off(self, error: OSError) -> float:
         trouble = f"the store cannot be written, training goes on: {error}"
-        if not self._is_in_trouble:
+        if not self._trouble:
             log.warning("%s", trouble)
         with self._changed:
             self._trouble = trouble
-            self._is_in_trouble = True
             self._in_flight = None
             self._changed.notify_all()
             self._retry_s, pause_s = min(self._retry_s * 2, RETRY_MOST_S), self._retry_s
