@@ -102,12 +102,12 @@ class ComputeApi:
             async with (
                 asyncio.timeout(WITHIN_S),
                 self._session.request(
-                    # A redirect would carry the token to somebody else.
-                    *(method, url),
+                    method,
+                    url,
                     params=params,
                     headers=headers,
                     json=body,
-                    allow_redirects=False,
+                    allow_redirects=False,  # one would carry the token to somebody else
                 ) as answer,
             ):
                 return _object(answer.status, await _content(answer))
