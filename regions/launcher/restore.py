@@ -100,9 +100,8 @@ def adopt(
     that nobody waived by name. ``settled`` are the numbers of epochs that the log holds closed with
     proof: their owners are known from it, whatever a disk has made of the records since, and say
     nothing of what came after the backup. Ask again after each answer but the last. Without this
-    rule the
-    broker would start the number after its log's last, while a gang that the lost part of the log
-    granted trains, or stands at its gate with that grant on its way.
+    rule the broker would start the number after its log's last, while a gang that the lost part of
+    the log granted trains, or stands at its gate with that grant on its way.
     """
     garbled = {
         f"{store.region} epoch {n}" for store in stores for n in _garbled(store) if n not in settled
