@@ -96,8 +96,8 @@ _CODES = {
     128 + 8: Word.CRASHED,
     128 + 11: Word.CRASHED,
 }
-# What a member says that ends because it was told to: never the first cause of anything.
-_FOLLOWS = frozenset({Word.TERMINATED, Word.NOTICE_HEARD, Word.KILLED, Word.FENCED, Word.DRAINED})
+FOLLOWS = frozenset({Word.TERMINATED, Word.NOTICE_HEARD, Word.KILLED, Word.FENCED, Word.DRAINED})
+"""What a member says that ends because it was told to: never the first cause of anything."""
 
 
 def of_end(pod: Pod, nodes: Mapping[str, Node] | None, *, capacity_type: str) -> Heard | None:
@@ -149,7 +149,7 @@ def first_failed(
         container = _trainer(pod)
         ended_s = container.finished_s if container is not None else None
         at_s = ended_s if ended_s is not None else float("inf")
-        ranked.append((heard.word in _FOLLOWS, at_s, pod.meta.name, heard))
+        ranked.append((heard.word in FOLLOWS, at_s, pod.meta.name, heard))
     return min(ranked, key=lambda each: each[:3])[3] if ranked else None
 
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from regions import observing
 from regions.cluster import Cause, PlacementSeen, Stage
 from regions.kueue import names
+from regions.kueue.end_hearing import FOLLOWS
 from regions.kueue.eta import eta_s
 from regions.kueue.explanation import Evidence, explain, verdict
 from regions.kueue.hearing import Heard
@@ -116,9 +117,14 @@ class Placements:
         return Shown(seen=seen, said=said, evidence=evidence, is_put_out=uid in self._put_out)
 
     def _of_end(self, uid: str, said: Verdict) -> Verdict:
-        """How a gang ended stays known after the pods that told of it were removed."""
-        if said.word == Word.GANG_BROKEN:
-            return self._ends.get(uid, said)
+        """How a gang ended stays known after the pods that told of it were removed.
+
+        Those that are left ended because it did, and what they say is of that alone.
+        """
+        known = self._ends.get(uid)
+        is_first = known is None or known.word in FOLLOWS
+        if said.word == Word.GANG_BROKEN or (said.word in FOLLOWS and not is_first):
+            return known or said
         if said.cause in _ENDS:
             self._ends[uid] = said
         return said

@@ -14,6 +14,7 @@ from regions.kueue.objects.kinds import Unreadable
 from regions.kueue.scene import JOB_UID, Scene
 from regions.kueue.snapshot import Seen, Snapshot
 from regions.kueue.views import OCCUPIED_S, Placements, Shown, history, is_worn_out, to_let_go
+from regions.launcher import exits, rules
 from regions.store_eye import Look
 from tests.unit.regions.kueue.tellings import (
     NOW_S,
@@ -280,3 +281,19 @@ def test_who_stands_behind_another_waits_for_quota_although_nobody_said_so() -> 
     line: dict[str, Any] = {"workloads": known(first, mine)}
     seen = Story().see(gang(), snapshot=line)["p1"].seen
     assert (seen.cause, seen.ahead) == (Cause.WAITING_FOR_QUOTA, 1)
+
+
+def test_whoever_left_because_a_machine_was_lost_is_not_what_ended_the_gang() -> None:
+    story = Story()
+    given_up = said("DisruptionTarget", "DeletionByTaintManager")
+    lost = member(make_pod(1, conditions=(given_up,)), 1)
+    running = gang(is_suspended=False)
+    seen = story.see(running, workload=admitted(), pods=[*up(0), lost])["p1"].seen
+    assert seen.cause is Cause.NODE_LOST
+    told = member(ended(exits.OF_CAUSE[rules.Cause.WITHDRAWN]), 0)
+    for job_set in (running, gang(terminal_state="Failed")):
+        seen = story.see(job_set, workload=admitted(), pods=[told])["p1"].seen
+        assert seen.cause is Cause.NODE_LOST
+    crashed = member(ended(1), 0)
+    seen = story.see(running, workload=admitted(), pods=[crashed])["p1"].seen
+    assert seen.cause is Cause.MEMBER_EXITED
