@@ -17,7 +17,7 @@ from regions.gcp.calls import ask
 from regions.gcp.errors import BrokenError, GoogleError, SilentError
 from regions.gcp.prices.book import Book
 from regions.gcp.prices.naming import GPU, Part, classify
-from regions.gcp.prices.reading import read
+from regions.gcp.prices.reading import read, unpriced
 from regions.gcp.prices.sku import Sku
 from regions.gcp.prices.summing import book_of
 
@@ -105,15 +105,19 @@ def _keep(entry: Any, skus: dict[str, Sku], doubts: set[str]) -> None:
     part = classify(entry.description, entry.category.usage_type)
     if part is None:
         return
-    sku = read(entry) if isinstance(part, Part) else part
-    if isinstance(sku, Sku):
-        skus[sku.sku_id] = sku
-    elif len(doubts) < MAX_DOUBTS:
-        doubts.add(sku)
+    found = read(entry) if isinstance(part, Part) else part
+    if isinstance(found, Sku):
+        skus[found.sku_id] = found
+        return
+    if len(doubts) < MAX_DOUBTS:
+        doubts.add(found)
+    if isinstance(part, Part) and (place := unpriced(entry)) is not None:
+        skus[place.sku_id] = place
 
 
 def _whole(skus: dict[str, Sku], doubts: set[str]) -> Catalog:
-    parts = (classify(each.description, each.usage_type) for each in skus.values())
+    priced = (each for each in skus.values() if each.tiers)
+    parts = (classify(each.description, each.usage_type) for each in priced)
     if not any(isinstance(part, Part) and part.kind == GPU for part in parts):
         raise BrokenError("the catalog sells no accelerator")
     return Catalog(skus=tuple(skus.values()), doubts=tuple(sorted(doubts)))

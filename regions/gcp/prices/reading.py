@@ -5,6 +5,7 @@ price at all: each is refused with its reason, for a wrong price is worse than n
 """
 
 from collections.abc import Iterable
+from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
@@ -28,21 +29,32 @@ def read(message: Any) -> Sku | str:
     tiers = _tiers(expression.tiered_rates)
     if isinstance(tiers, str):
         return f"{what}: {tiers}"
+    sku = unpriced(message)
+    if sku is None:
+        return f"{what} names no region"
+    return replace(sku, unit=expression.usage_unit, tiers=tiers)
+
+
+def unpriced(message: Any) -> Sku | None:
+    """Return an entry without its price, None when it names no region.
+
+    Where its price cannot be read it stands so, and keeps a wider one from being taken for it.
+    """
     # The taxonomy is the newer word; older entries have the list alone.
     regions = frozenset(message.geo_taxonomy.regions[:MAX_REGIONS]) or frozenset(
         message.service_regions[:MAX_REGIONS]
     )
     is_global = message.geo_taxonomy.type_ == _GLOBAL or regions == {"global"}
     if not regions and not is_global:
-        return f"{what} names no region"
+        return None
     return Sku(
         sku_id=message.sku_id[:40],
         description=message.description[:300],
         usage_type=message.category.usage_type,
-        unit=expression.usage_unit,
+        unit="",
         regions=frozenset() if is_global else regions,
         is_global=is_global,
-        tiers=tiers,
+        tiers=(),
     )
 
 

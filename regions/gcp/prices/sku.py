@@ -19,7 +19,8 @@ class Tier:
 class Sku:
     """One thing that is sold. ``unit`` is the catalog's own word: h, GiBy.h, GiBy.mo.
 
-    ``regions`` empty: everywhere, and then ``is_global`` says so.
+    ``regions`` empty: everywhere, and then ``is_global`` says so. ``tiers`` empty: what it costs
+    could not be read.
     """
 
     sku_id: str

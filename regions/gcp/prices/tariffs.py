@@ -66,7 +66,9 @@ def tariff(skus: Iterable[Sku]) -> Tariff:
     return _settled(told, doubts)
 
 
-def _hourly(part: Part, sku: Sku) -> Decimal | str:
+def _hourly(part: Part, sku: Sku) -> Decimal | str | None:
+    if not sku.tiers:
+        return None  # who read it has said why
     hours = _UNITS[part.kind].get(sku.unit)
     if hours is None:
         return f"it is sold by {sku.unit[:20]!r}"

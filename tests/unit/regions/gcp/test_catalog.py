@@ -62,6 +62,22 @@ async def test_a_book_is_made_of_it() -> None:
     assert book.doubts == (f"{H100!r} has the usage type 'Commit1Yr'",)
 
 
+async def test_no_wider_price_holds_where_one_of_its_own_cannot_be_read() -> None:
+    both = ["us-central1", "us-east4"]
+    *parts, disk = flex_machine(regions=both)
+    odd = make_entry(
+        disk.description, unit="GiBy.mo", regions=["us-central1"], currency="EUR", sku_id="odd"
+    )
+    async with google() as fake:
+        fake.pages = {"": [page(*parts, disk, odd)]}
+        book = await read_book(fake.catalog, Pauses(), NOW_S)
+    assert {each.region for each in book.prices} == {"us-east4"}
+    assert f"{disk.description!r}: it is in 'EUR', not in US dollars" in book.doubts
+    machine = "FLEX a3-highgpu-8g in us-central1"
+    assert f"{machine}: no rate of its local disk disk" in book.doubts
+    assert not [said for said in book.doubts if "sold by" in said or "costs nothing" in said]
+
+
 @pytest.mark.parametrize("status", [BUSY, grpc.StatusCode.RESOURCE_EXHAUSTED])
 async def test_a_page_that_does_not_come_is_asked_for_again(status: grpc.StatusCode) -> None:
     pauses = Pauses()
