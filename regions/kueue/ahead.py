@@ -2,7 +2,7 @@
 
 The rule: a place in the line orders, and promises nothing: Kueue passes over whom it cannot place
 (unless the queue is strict), and one that does not fit may stand first for ever. The order is that
-of Kueue: priority, then since when it waits anew, then its uid. Read ``line`` first.
+of Kueue: priority, then since when it waits anew, then its uid. Read ``lines`` first.
 """
 
 from collections.abc import Iterable, Mapping
@@ -29,19 +29,22 @@ class Waiting:
     gpus: int
 
 
-def line(
-    workloads: Iterable[Workload], queue_of: Mapping[str, str], cluster_queue: str
-) -> tuple[Waiting, ...]:
-    """Return who waits for a ClusterQueue, first first.
+def lines(
+    workloads: Iterable[Workload], queue_of: Mapping[str, str]
+) -> dict[str, tuple[Waiting, ...]]:
+    """Return who waits, first first, by ClusterQueue; one for which nobody waits is left out.
 
     ``queue_of`` names the ClusterQueue of each LocalQueue, by namespace and name.
     """
-    waiting = [
-        _waiting(each)
-        for each in workloads
-        if queue_of.get(f"{each.meta.namespace}/{each.queue}") == cluster_queue and is_waiting(each)
-    ]
-    return tuple(sorted(waiting, key=lambda each: (-each.priority, each.since_s, each.uid)))
+    found: dict[str, list[Waiting]] = {}
+    for each in workloads:
+        queue = queue_of.get(f"{each.meta.namespace}/{each.queue}", "")
+        if queue and is_waiting(each):
+            found.setdefault(queue, []).append(_waiting(each))
+    return {
+        queue: tuple(sorted(waiting, key=lambda each: (-each.priority, each.since_s, each.uid)))
+        for queue, waiting in found.items()
+    }
 
 
 def is_waiting(workload: Workload) -> bool:
@@ -49,14 +52,13 @@ def is_waiting(workload: Workload) -> bool:
     return workload.is_active and not workload.admitted_to and not workload.is_finished
 
 
-def before(waiting: tuple[Waiting, ...], key: str) -> tuple[int, int] | None:
-    """Return how many stand before one, and their GPUs; None when it does not wait."""
-    gpus = 0
-    for place, each in enumerate(waiting):
-        if each.key == key:
-            return place, gpus
+def places(line: Iterable[Waiting]) -> dict[str, tuple[int, int]]:
+    """Return how many stand before each of a line, and their GPUs, by its key."""
+    found, gpus = {}, 0
+    for place, each in enumerate(line):
+        found[each.key] = (place, gpus)
         gpus += each.gpus
-    return None
+    return found
 
 
 def gpus(workload: Workload) -> int:

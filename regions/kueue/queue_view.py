@@ -70,9 +70,8 @@ class _Look:
             snapshot.cohorts.objects.values(),
             is_whole=all(each.is_whole for each in trees),
         )
-        self._queue_of = {
-            key: each.cluster_queue for key, each in snapshot.local_queues.objects.items()
-        }
+        queue_of = {key: each.cluster_queue for key, each in snapshot.local_queues.objects.items()}
+        self._lines = ahead.lines(snapshot.workloads.objects.values(), queue_of)
         self._in_use = machines.taken(snapshot.pods.objects.values())
 
     def queue(self, queue: LocalQueue) -> QueueSeen:
@@ -94,9 +93,7 @@ class _Look:
         seen = (self._snapshot.workloads, self._snapshot.local_queues)
         if not all(each.is_known and each.is_everywhere for each in seen):
             return (above.pending if above is not None else None), None
-        line = ahead.line(
-            self._snapshot.workloads.objects.values(), self._queue_of, queue.cluster_queue
-        )
+        line = self._lines.get(queue.cluster_queue, ())
         return len(line), sum(each.gpus for each in line)
 
     def _flavors(self, queue: ClusterQueue) -> Iterable[FlavorSeen]:

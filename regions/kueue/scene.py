@@ -76,14 +76,7 @@ class Scene:
         seen = (snapshot.workloads, snapshot.local_queues)
         if workload is None or not all(each.is_known and each.is_everywhere for each in seen):
             return None
-        queue = self._queue_of.get(f"{workload.meta.namespace}/{workload.queue}", "")
-        if not queue:
-            return None
-        if queue not in self._lines:
-            self._lines[queue] = ahead.line(
-                snapshot.workloads.objects.values(), self._queue_of, queue
-            )
-        return ahead.before(self._lines[queue], workload.meta.key)
+        return self._places.get(workload.meta.key)
 
     def evidence(self, gang: JobSet, now_s: float) -> Evidence:
         """Gather all that is told of one gang. ``now_s`` is in Unix seconds."""
@@ -117,13 +110,13 @@ class Scene:
         )
 
     @cached_property
-    def _lines(self) -> dict[str, tuple[ahead.Waiting, ...]]:
-        return {}
-
-    @cached_property
-    def _queue_of(self) -> Mapping[str, str]:
+    def _places(self) -> Mapping[str, tuple[int, int]]:
         queues = self.snapshot.local_queues.objects
-        return {key: each.cluster_queue for key, each in queues.items()}
+        queue_of = {key: each.cluster_queue for key, each in queues.items()}
+        found: dict[str, tuple[int, int]] = {}
+        for line in ahead.lines(self.snapshot.workloads.objects.values(), queue_of).values():
+            found |= ahead.places(line)
+        return found
 
     @cached_property
     def _workloads(self) -> Mapping[str, Workload]:

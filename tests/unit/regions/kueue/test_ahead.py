@@ -29,7 +29,7 @@ def flavor(pool: str, **spec: object) -> ResourceFlavor:
 
 
 def names(workloads: list[Workload]) -> list[str]:
-    return [each.key for each in ahead.line(workloads, QUEUES, "cq")]
+    return [each.key for each in ahead.lines(workloads, QUEUES)["cq"]]
 
 
 def test_priority_goes_first_then_age_then_the_uid() -> None:
@@ -84,12 +84,15 @@ def test_it_is_told_how_many_gpus_stand_before() -> None:
     counted = workload(
         "counted", resourceRequests=[{"name": "main", "resources": {"nvidia.com/gpu": "12"}}]
     )
-    line = ahead.line([workload("a"), counted, workload("d")], QUEUES, "cq")
+    line = ahead.lines([workload("a"), counted, workload("d")], QUEUES)["cq"]
     assert line[0] == Waiting(
         key="team/a", uid="uid-of-a", priority=0, since_s=1793491200.0, gpus=16
     )
-    assert [ahead.before(line, each.key) for each in line] == [(0, 0), (1, 16), (2, 28)]
-    assert ahead.before(line, "team/absent") is None
+    assert ahead.places(line) == {
+        "team/a": (0, 0),
+        "team/counted": (1, 16),
+        "team/d": (2, 28),
+    }
 
 
 def test_a_workload_takes_the_flavors_that_its_pods_may_stand_on() -> None:
