@@ -23,6 +23,8 @@ QUOTA_EVERY_S = 300.0
 ADVICE_EVERY_S = 600.0
 MAX_WISHES = 50
 """Questions for advice at one look; those that were asked longest ago go first."""
+ADVICE_WITHIN_S = 30.0
+"""After so long no more of them are asked at a look: one that is slow does not age the clusters."""
 _MODELS = {"SPOT": "SPOT", "FLEX": "FLEX_START", "ON_DEMAND": "STANDARD"}
 
 
@@ -149,7 +151,10 @@ class Survey:
             del self._advice[wish]  # nobody wants it any more, and it is not kept up
         first = sorted(wanted, key=lambda each: (self._asked_s.get(each, float("-inf")), each))
         self._forget(wanted)
+        began_s = self._now()
         for wish in first[:MAX_WISHES]:
+            if self._now() - began_s >= ADVICE_WITHIN_S:
+                return
             found = await self._due(wish, ADVICE_EVERY_S, partial(self._ask_advice, wish))
             if found is not None:
                 self._advice[wish] = (self._now(), found)

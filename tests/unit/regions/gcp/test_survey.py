@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from regions.gcp.fleet.clusters import Fleet, read_fleet
 from regions.gcp.quota import PREEMPTIBLE, UNLIMITED, Quota, Quotas
 from regions.gcp.survey import (
     ADVICE_EVERY_S,
+    ADVICE_WITHIN_S,
     FLEET_EVERY_S,
     MAX_WISHES,
     QUOTA_EVERY_S,
@@ -34,6 +36,7 @@ class World:
     def __init__(self) -> None:
         self.asked: list[Any] = []
         self.fault: GoogleError | None = None
+        self.meanwhile: Callable[[], None] = lambda: None
         self.quota = Quota(limit=64, used=16, source="Compute Engine")
 
     async def look(self) -> Fleet:
@@ -52,6 +55,7 @@ class World:
 
     def _hear(self, question: Any) -> None:
         self.asked.append(question)
+        self.meanwhile()
         if self.fault is not None:
             raise self.fault
 
@@ -151,13 +155,29 @@ async def test_nobody_is_asked_for_what_no_run_wants(
     assert survey.advice(WISH) is None
 
 
+def wishes_for(count: int) -> tuple[Wish, ...]:
+    return tuple(
+        Wish(region=REGION, machine="a3-highgpu-8g", capacity_type="SPOT", nodes=each)
+        for each in range(count)
+    )
+
+
+async def test_slow_advice_does_not_hold_up_the_next_look(
+    world: World, clock: HandReadings, survey: Survey
+) -> None:
+    world.meanwhile = lambda: clock.wait(ADVICE_WITHIN_S)
+    for at in range(3):
+        world.asked.clear()
+        await survey.look(wishes_for(3))
+        assert [each for each in world.asked if len(each) == 4] == [
+            (REGION, "a3-highgpu-8g", at, "SPOT")
+        ]
+
+
 async def test_of_too_many_wishes_all_have_their_turn(
     world: World, clock: HandReadings, survey: Survey
 ) -> None:
-    wishes = tuple(
-        Wish(region=REGION, machine="a3-highgpu-8g", capacity_type="SPOT", nodes=each)
-        for each in range(MAX_WISHES + 10)
-    )
+    wishes = wishes_for(MAX_WISHES + 10)
     await survey.look(wishes)
     assert sum(survey.advice(each) is not None for each in wishes) == MAX_WISHES
     clock.wait(1)
