@@ -204,7 +204,7 @@ class ThreadedWriter:
                 case None:
                     self._tasks.put(None)
                     return
-        if not self._is_busy:
+        if self._is_readable and not self._is_busy:
             self._idle = self._loop.call_later(self._idle_s, self._mark_time)
 
     def _gather(self) -> list[_Job]:

@@ -14,7 +14,7 @@ import pytest
 from broker.history.commands import AcceptRun
 from broker.history.refusals import Refused
 from broker.store.batch import BrokenInvariantError, Committed, Order
-from broker.store.errors import LogBusyError, LogClosedError
+from broker.store.errors import LogBusyError, LogClosedError, LogDamagedError
 from broker.store.rebuild import prove
 from broker.store.recovery import read_mark
 from broker.store.writer import BATCH_MAX, GATHER, WAITING_MAX, ThreadedWriter
@@ -152,6 +152,22 @@ def wait_until_marked(path: Path, elapsed_s: float) -> None:
     while (mark := read_mark(path)) is None or mark.elapsed_s < elapsed_s:
         assert time.monotonic() < until_s, f"the mark is {mark}"
         time.sleep(0.01)
+
+
+async def test_nothing_is_written_to_a_log_that_could_not_be_read(tmp_path: Path) -> None:
+    def unreadable() -> None:
+        raise LogDamagedError("events are missing")
+
+    path = tmp_path / "broker.db"
+    with committing(path) as (committer, _, _):
+        loop = asyncio.get_running_loop()
+        writer = ThreadedWriter(committer, lambda _: None, loop, first=unreadable, idle_s=0.0)
+        with pytest.raises(LogDamagedError):
+            await writer.begun()
+        for _ in range(3):
+            assert isinstance(await writer.submit(order_of("digits")), LogClosedError)
+        await writer.close()
+        assert read_mark(path) is None, "not even the time"
 
 
 async def test_work_that_fails_is_its_callers(tmp_path: Path) -> None:
