@@ -76,7 +76,7 @@ def list_checkpoints(
     return run_service_pb2.ListCheckpointsResponse(
         checkpoints=[checkpoint_message(run, c) for _, c in page],
         next_page_token=token_of(page[-1][0] if len(beyond) > size else None, request.parent),
-        refused=[refused_message(one) for one in reversed(run.refused) if cursor is None],
+        refused=[refused_message(one) for one in reversed(run.refused)] if cursor is None else [],
     )
 
 
