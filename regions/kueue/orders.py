@@ -64,6 +64,13 @@ PROGRAM_S = 600.0
 MAX_REMEMBERED = 10_000
 
 _WITHDRAWN = "it was withdrawn; its name stays taken"
+GOING = Outcome(
+    is_done=False,
+    cause=Cause.UNKNOWN,
+    message="it is being removed; its name is taken as soon as it is gone",
+    retry_after_s=AGAIN_S,
+)
+"""What becomes of a withdrawal whose gang takes longer to leave than it is waited for."""
 
 
 class Orders:
@@ -200,10 +207,7 @@ class Orders:
             found = await self._find(body["metadata"]["name"])
             if found is not None and _is_occupant(found):
                 return Outcome(is_done=True)
-            message = "it is being removed; its name is taken as soon as it is gone"
-            return Outcome(
-                is_done=False, cause=Cause.UNKNOWN, message=message, retry_after_s=AGAIN_S
-            )
+            return GOING
         await self._until(lambda: self._is_there(made.uid), EMPTY_WITHIN_S)
         return Outcome(is_done=True)
 

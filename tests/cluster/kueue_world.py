@@ -23,6 +23,7 @@ from regions.kueue.cluster import KueueCluster
 from regions.kueue.credentials import Kubeconfig
 from regions.kueue.flavors import FlavorSettings
 from regions.kueue.members import OUT_OF_SERVICE
+from regions.kueue.orders import AGAIN_S, GOING
 from regions.kueue.profile_rules import read_profiles
 from regions.kueue.queue_view import QueueSettings
 from regions.kueue.site import Pace
@@ -44,6 +45,7 @@ ZONE = "europe-west4-b"
 MOUNT = "/stores/west"
 IMAGE = "registry.invalid/trainer@sha256:" + "0" * 64
 JOBSET = "jobset.x-k8s.io/v1alpha2"
+MOST_TRIES = 10
 PRIORITIES = {"contract-0": 0, "contract-5": 5}
 NODE = {"cpu": "16", "memory": "64Gi", GPU: "1", "pods": "20", "ephemeral-storage": "1Ti"}
 
@@ -53,7 +55,8 @@ class PinnedCluster:
     after it acted.
 
     The embedded cluster needs neither, and decides at once; a real one is given the time to have
-    looked at what it was sent. What it decided is not touched.
+    looked at what it was sent, and to see a gang's processes go before its name is taken: it is
+    asked again, as its broker does. What it decided is not touched.
     """
 
     def __init__(
@@ -75,10 +78,20 @@ class PinnedCluster:
                 for each in actions
             )
         )
+        found: list[Outcome] = []
         for action, outcome in zip(actions, outcomes, strict=True):
             if isinstance(action, Queue) and outcome.is_done:
                 await self._settle(action.placement)
-        return outcomes
+            found.append(await self._once_gone(action) if outcome == GOING else outcome)
+        return tuple(found)
+
+    async def _once_gone(self, withdrawal: Action) -> Outcome:
+        for _ in range(MOST_TRIES):
+            await asyncio.sleep(AGAIN_S)
+            (outcome,) = await self._port.apply((withdrawal,))
+            if outcome != GOING:
+                return outcome
+        return GOING
 
     def logs(
         self, placement: str, rank: int, offset: int, follow: bool
@@ -203,6 +216,15 @@ class KueueWorld:
     async def _empty(self, name: str, after_s: float) -> None:
         await asyncio.sleep(after_s)
         await asyncio.to_thread(self.region.api.delete, fleet.KUEUE, "Workload", name, self.name)
+
+    async def counted(self, gpus: int) -> None:
+        def is_so() -> bool:
+            found = self.region.api.find(fleet.KUEUE, "ClusterQueue", f"{self.name}-ours") or {}
+            told = found.get("status", {}).get("flavorsReservation", [])
+            return [int(one["total"]) for each in told for one in each["resources"]] == [gpus]
+
+        await asyncio.to_thread(wait_until, is_so, 30, f"that {gpus} GPUs are counted")
+        await asyncio.sleep(0.3)
 
     async def hold(self, is_held: bool) -> None:
         body = self._cluster_queue("ours", stop="Hold" if is_held else "None")

@@ -130,6 +130,7 @@ async def test_quota_is_not_machines(set_stage: Set) -> None:
     await stage.done(make_queue(IDLE))
     found = await stage.placed("p1", lambda one: one.cause is Cause.STOCKOUT)
     assert (found.stage, found.nodes_here, found.nodes_wanted) == (Stage.PROVISIONING, 0, 2)
+    await stage.world.counted(2)
     seen = await stage.see()
     assert seen.queues[0].flavors[0].reserved == 2
     stockout = [one for one in seen.signals if one.kind == "STOCKOUT"]
@@ -171,6 +172,7 @@ async def test_a_part_of_a_gang_gives_its_nodes_back_when_nobody_comes(set_stage
     await stage.done(make_queue(IDLE, gate_timeout_s=0.5))
     ended = await stage.ended("p1")
     assert (ended.cause, ended.nodes_here) == (Cause.MEMBER_EXITED, 0)
+    await stage.world.counted(0)
     assert (await stage.see()).queues[0].flavors[0].reserved == 0
 
 

@@ -91,6 +91,10 @@ class World(Protocol):
         """Let others queue a job."""
         ...
 
+    async def counted(self, gpus: int) -> None:
+        """Let the cluster count what its queue ``ours`` holds; nothing where it counts at once."""
+        ...
+
     async def hold(self, is_held: bool) -> None:
         """Stop the queue from admitting, or let it go on."""
         ...
