@@ -87,8 +87,10 @@ def quotas(
     for info in limits:
         found.update(_limits(info))
     for region in regions:
-        # Compute comes last: it tells the use as well.
-        found.update(_used(str(region.get("name", "")), region))
+        for key, quota in _used(str(region.get("name", "")), region):
+            # Compute's word goes before, for it tells the use as well; if it tells a limit at all.
+            if quota.limit is not None or key not in found:
+                found[key] = quota
     overall = next((q for metric, q in _rows(project) if metric == ALL_REGIONS), None)
     return Quotas(by_key=found, overall=overall)
 

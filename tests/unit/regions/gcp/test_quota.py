@@ -75,6 +75,12 @@ def test_compute_goes_before_cloud_quotas_for_it_tells_the_use() -> None:
     assert found.by_key[REGION, "L4", STANDARD].room == 3
 
 
+def test_a_limit_that_compute_does_not_tell_leaves_the_other() -> None:
+    limits = [info("NVIDIA-L4-GPUS-per-project-region", row("8"))]
+    found = quotas({}, [told("NVIDIA_L4_GPUS", None, 5)], limits)
+    assert found.by_key[REGION, "L4", STANDARD] == Quota(limit=8, used=None, source="Cloud Quotas")
+
+
 def test_the_limit_over_all_regions_binds_too() -> None:
     project = {"quotas": [{"metric": "GPUS_ALL_REGIONS", "limit": 16, "usage": 15}]}
     found = quotas(project, [told("NVIDIA_L4_GPUS", 8, 0)], [])
