@@ -13,6 +13,7 @@ from regions.cluster import Cause, Outcome
 from regions.kueue.errors import AccessError, BrokenError, ClusterError, RefusedError
 from regions.kueue.words import HEARD_CHARACTERS, cleaned
 
+UNHEARD_S = 1.0
 BUSY_S = 5.0
 AWAY_S = 10.0
 UNKNOWN_US_S = 30.0
@@ -81,10 +82,12 @@ def outcome_of(error: ClusterError) -> Outcome:
         return _refused(error)
     if isinstance(error, AccessError):
         return _told(f"there are no credentials for the cluster ({cleaned(str(error))})", FULL_S)
-    if isinstance(error, BrokenError):
-        return _told(f"the cluster's answer is none ({cleaned(str(error))})", BUSY_S)
     # Nobody knows whether it was done: asked again, it is found done or is done then.
-    return _told("the cluster did not answer", BUSY_S)
+    if isinstance(error, BrokenError):
+        why = f"the cluster's answer is none ({cleaned(str(error))})"
+    else:
+        why = f"the cluster did not answer ({cleaned(str(error))})"
+    return Outcome(is_done=False, cause=Cause.UNKNOWN, message=why, retry_after_s=UNHEARD_S)
 
 
 def _refused(error: RefusedError) -> Outcome:

@@ -33,7 +33,6 @@ from regions.kueue.errors import (
     ClusterError,
     ConflictError,
     MissingError,
-    SilentError,
 )
 from regions.kueue.manifest import (
     JOBSET_API,
@@ -307,8 +306,6 @@ async def _heard(acting: Awaitable[Outcome]) -> Outcome:
     """Carry out an action; what the cluster says instead of an answer is its outcome."""
     try:
         return await answered(acting)
-    except (SilentError, BrokenError) as error:
-        return silence(f"the cluster did not answer: {error}")
     except ConflictError as error:
         # The object is another than the one that was looked at: a new look tells.
         return silence(f"it changed meanwhile: {error.message}")

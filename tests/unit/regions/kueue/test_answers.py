@@ -36,6 +36,9 @@ def test_asking_again_helps_with(case: str) -> None:
     assert not outcome.is_done
     assert outcome.retry_after_s is not None
     assert expected in outcome.message
+    # Where nothing was heard nobody knows whether it was done.
+    is_unheard = isinstance(error, (SilentError, BrokenError))
+    assert outcome.cause is (Cause.UNKNOWN if is_unheard else Cause.REFUSED)
 
 
 USELESS = {
