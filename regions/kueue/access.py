@@ -34,7 +34,6 @@ MAX_ANSWER_BYTES = 64 << 20
 MAX_LINE_BYTES = 16 << 20  # an object has at most 1.5 MB in etcd, and a watch adds little to it
 
 JSON = "application/json"
-APPLY = "application/apply-patch+yaml"
 MERGE = "application/merge-patch+json"
 
 

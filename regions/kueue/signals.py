@@ -5,7 +5,7 @@ seen nothing happen that was over before. Read ``Signals.look`` first.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from regions.cluster import Cause, SignalSeen, Stage
 from regions.kueue import ahead
@@ -62,7 +62,7 @@ class Signals:
         del self._kept[: max(0, len(self._kept) - MAX_SIGNALS)]
         while len(self._told) > MAX_TOLD:
             del self._told[next(iter(self._told))]
-        return tuple(_aged(signal, now_s - at_s) for at_s, signal in self._kept)
+        return tuple(replace(signal, age_s=max(0.0, now_s - at_s)) for at_s, signal in self._kept)
 
     def _new(self, shown: Shown, now_s: float) -> Iterable[_Happened]:
         uid = shown.seen.uid
@@ -133,17 +133,3 @@ def _gpus(evidence: Evidence | None) -> int:
     if evidence is None or evidence.workload is None:
         return 0
     return ahead.gpus(evidence.workload)
-
-
-def _aged(signal: SignalSeen, age_s: float) -> SignalSeen:
-    return SignalSeen(
-        queue=signal.queue,
-        flavor=signal.flavor,
-        kind=signal.kind,
-        age_s=max(0.0, age_s),
-        source=signal.source,
-        detail=signal.detail,
-        gpus=signal.gpus,
-        wait_s=signal.wait_s,
-        serial=signal.serial,
-    )
