@@ -14,7 +14,6 @@ from click.shell_completion import CompletionItem
 
 from broker.sdk import quantities
 
-COMPLETE_WITHIN_S = 1.0
 NAMES_MAX = 100
 
 

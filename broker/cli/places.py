@@ -166,7 +166,7 @@ def simulate(session: Session, **said: Any) -> None:
     if session.is_json:
         session.show_json({"variants": [tried_json(*one) for one in tried]})
         return
-    session.say(words.table(TRIES, [_variant_row(*one) for one in tried]))
+    session.say(words.table(TRIES, [_variant_row(title, answered) for title, answered, _ in tried]))
     for line in why_nowhere(tried):
         session.say(line)
 
@@ -248,7 +248,7 @@ def tried_json(title: str, found: offer_pb2.Estimate | None, error: str) -> dict
     }
 
 
-def _variant_row(title: str, found: offer_pb2.Estimate | None, error: str) -> tuple[str, ...]:
+def _variant_row(title: str, found: offer_pb2.Estimate | None) -> tuple[str, ...]:
     if found is None:
         return (title, "refused", "-", "-", "-", "-")
     offers = list(found.offers)

@@ -27,7 +27,6 @@ class Unreachable:
     why: str
 
 
-Missing = Union[Absent, Unreadable, Unreachable]
 Reading = Union[T, Absent, Unreadable, Unreachable]
 
 

@@ -65,7 +65,6 @@ class Client:
     """Calls to one API server."""
 
     def __init__(self, access: Access) -> None:
-        self._access = access
         self._session = aiohttp.ClientSession(
             base_url=access.server,
             headers={"Authorization": f"Bearer {access.token}"},
