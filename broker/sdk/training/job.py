@@ -140,13 +140,13 @@ class Job:
             shutil.rmtree(stage, ignore_errors=True)
             if fault is None:
                 raise
+        if step in self._saved_steps:
+            shutil.rmtree(stage, ignore_errors=True)
+            return
         if fault is not None:
             self._give_up(step, fault)
             return
         self._unsaved_step, self._trouble = None, ""
-        if step in self._saved_steps:
-            shutil.rmtree(stage, ignore_errors=True)
-            return
         self._saved_steps.add(step)
         self._carrier.hand_over(Staged(step, stage))
 

@@ -145,6 +145,17 @@ def test_a_run_that_could_not_save_its_last_step_does_not_succeed(tmp_path: Path
     assert complete_steps(tmp_path) == [10]
 
 
+def test_a_step_that_is_saved_is_not_lost_to_a_second_try(tmp_path: Path) -> None:
+    job = job_of(tmp_path)
+    with job:
+        save(job, 10)
+        with job.saving(10) as part:
+            write_to_a_full_disk(part)
+        assert job.acknowledge(10) == 10
+    assert complete_steps(tmp_path) == [10]
+    assert left_staged(tmp_path) == []
+
+
 @pytest.mark.alone
 def test_a_file_that_may_not_grow_so_large_ends_its_save_alone(tmp_path: Path) -> None:
     script = """
