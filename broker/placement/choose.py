@@ -37,23 +37,23 @@ def choose(view: View, tally: Tally, run: Run, offers: list[Offer], now: Moment)
     """Return the best offer that may be taken now."""
     blocked: list[Blocked] = []
     legs = waiting_legs(run)
-    bar, bar_s = float("inf"), now.elapsed_s
+    bars: list[tuple[float, float]] = []  # what is dearer than this is not taken before then
     for price, offer in ranked(view, tally, run, counted(run, offers, now), now):
-        if price > bar and bar_s == float("inf"):
+        at_s = max((until_s for bar, until_s in bars if price > bar), default=now.elapsed_s)
+        if at_s == float("inf"):
             break
+        is_now = at_s <= now.elapsed_s
         block = block_of(view, tally, run, offer, now)
-        if price > bar:
-            if block is None:
-                return Chosen(offer=None, blocked=tuple(blocked), dearer=offer, dearer_at_s=bar_s)
-            continue
-        if block is None:
+        if block is None and is_now:
             return Chosen(offer=offer, blocked=tuple(blocked))
-        blocked.append(block)
+        if block is None:
+            return Chosen(offer=None, blocked=tuple(blocked), dearer=offer, dearer_at_s=at_s)
+        if is_now:
+            blocked.append(block)
         over_s = _outwaited_s(run, block, now)
         if not legs and over_s > now.elapsed_s:
             # A bound on a run's legs is no queue, and the next best may be within it.
-            bar = min(bar, price + delay_cost(view, run, offer, block.lasts_s))
-            bar_s = max(bar_s, over_s)
+            bars.append((price + delay_cost(view, run, offer, block.lasts_s), over_s))
     return Chosen(offer=None, blocked=tuple(blocked))
 
 

@@ -7,15 +7,18 @@ import pytest
 
 from broker.model.capacity import FlavorFacts, SignalKind
 from broker.model.intent import CapacityType, HardwareOption, Terms
-from broker.model.policy import RegionPolicy, TeamCaps, TeamStanding
+from broker.model.policy import Patience, RegionPolicy, TeamCaps, TeamStanding
 from broker.model.reasons import Reason
 from broker.model.run import Purpose, Run, Why
 from broker.model.states import PlacementState, RunState
+from broker.placement.assess import assess
 from broker.placement.choices import AddLeg, Climb, SayWait
+from broker.placement.choose import Chosen, choose
 from broker.placement.explain import explain, is_news
 from broker.placement.hedge import wanted
 from broker.placement.ladder import climbs_at_s, last_rung
 from broker.placement.plan import plan
+from broker.placement.share import Tally
 from broker.placement.standing import RegionStanding
 from broker.placement.view import View
 from tests.unit.placement.pictures import (
@@ -104,6 +107,35 @@ def test_many_that_wait_in_line_send_the_next_to_a_dearer_place_only_if_it_pays(
     assert legs_of(plan(view, NOW, ids())) == [("a", "alpha"), ("b", "alpha")]
     view.apply_cluster(make_cluster(near))
     assert ("c", "gamma") in legs_of(plan(view, NOW, ids()))
+
+
+@pytest.mark.parametrize(("work_s", "at_s"), [(None, 1600.0), (36_000.0, 6000.0)])
+def test_a_dearer_place_is_promised_for_when_it_is_taken(work_s: float | None, at_s: float) -> None:
+    """The wait for alpha is borne for 600 s, that for beta for 5,000 s if it is worth it at all."""
+    alpha = make_flavor("alpha", price="2", reserved=64)
+    beta = make_flavor("beta", price="3", reserved=64, ahead_gpus=64)
+    gamma = make_flavor("gamma", price="20", nodes_free=8)
+    view = make_view(*map(make_cluster, (alpha, beta, gamma)))
+    patient = RegionPolicy(patience=Patience(quota_s=5000.0))
+    view.apply_region(RegionStanding(region="beta-region", policy=patient))
+    for number, flavor in enumerate((alpha, alpha, beta, beta)):
+        leg = leg_at(flavor, placement=f"p0000000000{number}")
+        view.apply_run(with_legs(waiting_run(f"before-{number}"), leg))
+
+    def chosen(run: Run, now_s: float) -> Chosen:
+        view.apply_run(run)
+        return choose(view, Tally(view), run, assess(view, run, at(now_s), None).offers, at(now_s))
+
+    run = waiting_run(terms=Terms(capacity_types=ANY, expected_duration_s=work_s))
+    found = chosen(run, 1000.0)
+    assert found.offer is None
+    assert found.dearer is not None
+    assert (found.dearer.key, found.dearer_at_s) == (gamma.key, at_s)
+    turn = replace(run, why=replace(run.why, reason=Reason.WAITING_FOR_TURN, since_s=1000.0))
+    assert chosen(turn, at_s - 1.0).offer is None
+    taken = chosen(turn, at_s).offer
+    assert taken is not None
+    assert taken.key == gamma.key
 
 
 @pytest.mark.parametrize(("cap", "went"), [(None, 3), (7, 0), (8, 1), (16, 2), (17, 2)], ids=str)
