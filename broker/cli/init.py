@@ -40,6 +40,8 @@ workload:                         # never changes; broker fork makes a run of an
   # resources: {{cpu_millis: 4000, memory_bytes: 32GiB}}    # for each rank
   # secrets: [{{name: wandb, env: WANDB_API_KEY}}]          # by name, held by the cluster
   # service_account: trainer
+  # service_account_token: true   # its processes can speak to the cluster as that account
+  # internet: true                # they may connect out on port 443; closed without it
   # inputs:
   #   - uri: gs://bucket/data
   #     size_bytes: 500GB

@@ -73,6 +73,8 @@ def queue(run: Run, placement: Placement, policy: RegionPolicy, mark: str) -> Qu
             MARK: mark,
         },
         capacity_type=site.capacity_type.value,
+        internet=workload.internet,
+        service_account_token=workload.service_account_token,
     )
 
 

@@ -109,7 +109,11 @@ class SecretRef:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Workload:
-    """What runs. It never changes during a run's life; ForkRun makes a new run of another."""
+    """What runs. It never changes during a run's life; ForkRun makes a new run of another.
+
+    ``internet``: it may connect out on port 443; ``service_account_token``: it can speak to its
+    cluster as its service account. Both are closed unless asked for.
+    """
 
     command: tuple[str, ...]
     hardware: tuple[HardwareOption, ...]
@@ -122,6 +126,8 @@ class Workload:
     inputs: tuple[Input, ...] = ()
     checkpoint: CheckpointSpec = CheckpointSpec()
     progress: ProgressSpec = ProgressSpec()
+    internet: bool = False
+    service_account_token: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -158,6 +158,8 @@ _READ_WORKLOAD = _message(
     "image",
     "bundle_digest",
     "service_account",
+    "internet",
+    "service_account_token",
     read={
         "command": _texts,
         "hardware": _each(_READ_HARDWARE),
@@ -257,6 +259,8 @@ def _workload_message(workload: Workload) -> intent_pb2.Workload:
         ],
         checkpoint=_checkpoint_message(workload.checkpoint),
         progress=_progress_message(workload.progress),
+        internet=workload.internet,
+        service_account_token=workload.service_account_token,
     )
 
 

@@ -28,7 +28,7 @@ from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__
 from google.type import money_pb2 as google_dot_type_dot_money__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x16\x62roker/v1/intent.proto\x12\tbroker.v1\x1a\x1fgoogle/api/field_behavior.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x17google/type/money.proto\"\xc9\x01\n\x06Intent\x12+\n\x08workload\x18\x01 \x01(\x0b\x32\x13.broker.v1.WorkloadB\x04\xe2\x41\x01\x02\x12%\n\x05terms\x18\x02 \x01(\x0b\x32\x10.broker.v1.TermsB\x04\xe2\x41\x01\x02\x12\r\n\x05owner\x18\x03 \x01(\t\x12-\n\x06labels\x18\x04 \x03(\x0b\x32\x1d.broker.v1.Intent.LabelsEntry\x1a-\n\x0bLabelsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"\xb6\x03\n\x08Workload\x12\x15\n\x07\x63ommand\x18\x01 \x03(\tB\x04\xe2\x41\x01\x02\x12\x31\n\x08hardware\x18\x02 \x03(\x0b\x32\x19.broker.v1.HardwareOptionB\x04\xe2\x41\x01\x02\x12\r\n\x05image\x18\x03 \x01(\t\x12)\n\x03\x65nv\x18\x04 \x03(\x0b\x32\x1c.broker.v1.Workload.EnvEntry\x12\x15\n\rbundle_digest\x18\x05 \x01(\t\x12\'\n\tresources\x18\x06 \x01(\x0b\x32\x14.broker.v1.Resources\x12%\n\x07secrets\x18\x07 \x03(\x0b\x32\x14.broker.v1.SecretRef\x12\x17\n\x0fservice_account\x18\x08 \x01(\t\x12 \n\x06inputs\x18\t \x03(\x0b\x32\x10.broker.v1.Input\x12-\n\ncheckpoint\x18\n \x01(\x0b\x32\x19.broker.v1.CheckpointSpec\x12)\n\x08progress\x18\x0b \x01(\x0b\x32\x17.broker.v1.ProgressSpec\x1a*\n\x08\x45nvEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"\xc0\x01\n\x0eHardwareOption\x12\x19\n\x0b\x61\x63\x63\x65lerator\x18\x01 \x01(\tB\x04\xe2\x41\x01\x02\x12#\n\x15\x61\x63\x63\x65lerators_per_node\x18\x02 \x01(\x05\x42\x04\xe2\x41\x01\x02\x12\x13\n\x05nodes\x18\x03 \x01(\x05\x42\x04\xe2\x41\x01\x02\x12\x1b\n\x0erelative_speed\x18\x04 \x01(\x01H\x00\x88\x01\x01\x12)\n\x08topology\x18\x05 \x01(\x0e\x32\x17.broker.v1.TopologyWishB\x11\n\x0f_relative_speed\"5\n\tResources\x12\x12\n\ncpu_millis\x18\x01 \x01(\x03\x12\x14\n\x0cmemory_bytes\x18\x02 \x01(\x03\"@\n\tSecretRef\x12\x12\n\x04name\x18\x01 \x01(\tB\x04\xe2\x41\x01\x02\x12\x0b\n\x03\x65nv\x18\x02 \x01(\t\x12\x12\n\nmount_path\x18\x03 \x01(\t\"U\n\x05Input\x12\x11\n\x03uri\x18\x01 \x01(\tB\x04\xe2\x41\x01\x02\x12\x12\n\nsize_bytes\x18\x02 \x01(\x03\x12\x0f\n\x07regions\x18\x03 \x03(\t\x12\x14\n\x0cremote_reads\x18\x04 \x01(\x08\"\xc4\x01\n\x0e\x43heckpointSpec\x12+\n\x06\x66ormat\x18\x01 \x01(\x0e\x32\x1b.broker.v1.CheckpointFormat\x12+\n\x08interval\x18\x02 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x16\n\tkeep_last\x18\x03 \x01(\x05H\x00\x88\x01\x01\x12\x1d\n\x10keep_every_steps\x18\x04 \x01(\x03H\x01\x88\x01\x01\x42\x0c\n\n_keep_lastB\x13\n\x11_keep_every_steps\"N\n\x0cProgressSpec\x12*\n\x07timeout\x18\x01 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x12\n\nloss_field\x18\x02 \x01(\t\"\xb2\x03\n\x05Terms\x12\x35\n\x0e\x63\x61pacity_types\x18\x01 \x03(\x0e\x32\x17.broker.v1.CapacityTypeB\x04\xe2\x41\x01\x02\x12\x0f\n\x07regions\x18\x02 \x03(\t\x12\x11\n\tresidency\x18\x03 \x03(\t\x12+\n\x08max_wait\x18\x04 \x01(\x0b\x32\x19.google.protobuf.Duration\x12/\n\x0e\x61\x66ter_max_wait\x18\x05 \x01(\x0e\x32\x17.broker.v1.AfterMaxWait\x12\x33\n\x10max_requeue_wait\x18\x06 \x01(\x0b\x32\x19.google.protobuf.Duration\x12,\n\x08\x64\x65\x61\x64line\x18\x07 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x34\n\x11\x65xpected_duration\x18\x08 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\"\n\x06\x62udget\x18\t \x01(\x0b\x32\x12.google.type.Money\x12\x10\n\x08priority\x18\n \x01(\x05\x12!\n\x06limits\x18\x0b \x01(\x0b\x32\x11.broker.v1.Limits\"t\n\x06Limits\x12\x1a\n\ruser_restarts\x18\x01 \x01(\x05H\x00\x88\x01\x01\x12\"\n\x15infrastructure_losses\x18\x02 \x01(\x05H\x01\x88\x01\x01\x42\x10\n\x0e_user_restartsB\x18\n\x16_infrastructure_losses*~\n\x0cTopologyWish\x12\x1d\n\x19TOPOLOGY_WISH_UNSPECIFIED\x10\x00\x12\x16\n\x12TOPOLOGY_WISH_NONE\x10\x01\x12\x1b\n\x17TOPOLOGY_WISH_PREFERRED\x10\x02\x12\x1a\n\x16TOPOLOGY_WISH_REQUIRED\x10\x03*u\n\x10\x43heckpointFormat\x12!\n\x1d\x43HECKPOINT_FORMAT_UNSPECIFIED\x10\x00\x12\x1b\n\x17\x43HECKPOINT_FORMAT_FILES\x10\x01\x12!\n\x1d\x43HECKPOINT_FORMAT_PYTORCH_DCP\x10\x02*\x96\x01\n\x0c\x43\x61pacityType\x12\x1d\n\x19\x43\x41PACITY_TYPE_UNSPECIFIED\x10\x00\x12\x1a\n\x16\x43\x41PACITY_TYPE_RESERVED\x10\x01\x12\x1b\n\x17\x43\x41PACITY_TYPE_ON_DEMAND\x10\x02\x12\x16\n\x12\x43\x41PACITY_TYPE_SPOT\x10\x03\x12\x16\n\x12\x43\x41PACITY_TYPE_FLEX\x10\x04*\x86\x01\n\x0c\x41\x66terMaxWait\x12\x1e\n\x1a\x41\x46TER_MAX_WAIT_UNSPECIFIED\x10\x00\x12\x17\n\x13\x41\x46TER_MAX_WAIT_FAIL\x10\x01\x12\x1f\n\x1b\x41\x46TER_MAX_WAIT_KEEP_WAITING\x10\x02\x12\x1c\n\x18\x41\x46TER_MAX_WAIT_LAST_RUNG\x10\x03\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x16\x62roker/v1/intent.proto\x12\tbroker.v1\x1a\x1fgoogle/api/field_behavior.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x17google/type/money.proto\"\xc9\x01\n\x06Intent\x12+\n\x08workload\x18\x01 \x01(\x0b\x32\x13.broker.v1.WorkloadB\x04\xe2\x41\x01\x02\x12%\n\x05terms\x18\x02 \x01(\x0b\x32\x10.broker.v1.TermsB\x04\xe2\x41\x01\x02\x12\r\n\x05owner\x18\x03 \x01(\t\x12-\n\x06labels\x18\x04 \x03(\x0b\x32\x1d.broker.v1.Intent.LabelsEntry\x1a-\n\x0bLabelsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"\xe7\x03\n\x08Workload\x12\x15\n\x07\x63ommand\x18\x01 \x03(\tB\x04\xe2\x41\x01\x02\x12\x31\n\x08hardware\x18\x02 \x03(\x0b\x32\x19.broker.v1.HardwareOptionB\x04\xe2\x41\x01\x02\x12\r\n\x05image\x18\x03 \x01(\t\x12)\n\x03\x65nv\x18\x04 \x03(\x0b\x32\x1c.broker.v1.Workload.EnvEntry\x12\x15\n\rbundle_digest\x18\x05 \x01(\t\x12\'\n\tresources\x18\x06 \x01(\x0b\x32\x14.broker.v1.Resources\x12%\n\x07secrets\x18\x07 \x03(\x0b\x32\x14.broker.v1.SecretRef\x12\x17\n\x0fservice_account\x18\x08 \x01(\t\x12 \n\x06inputs\x18\t \x03(\x0b\x32\x10.broker.v1.Input\x12-\n\ncheckpoint\x18\n \x01(\x0b\x32\x19.broker.v1.CheckpointSpec\x12)\n\x08progress\x18\x0b \x01(\x0b\x32\x17.broker.v1.ProgressSpec\x12\x10\n\x08internet\x18\x0c \x01(\x08\x12\x1d\n\x15service_account_token\x18\r \x01(\x08\x1a*\n\x08\x45nvEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"\xc0\x01\n\x0eHardwareOption\x12\x19\n\x0b\x61\x63\x63\x65lerator\x18\x01 \x01(\tB\x04\xe2\x41\x01\x02\x12#\n\x15\x61\x63\x63\x65lerators_per_node\x18\x02 \x01(\x05\x42\x04\xe2\x41\x01\x02\x12\x13\n\x05nodes\x18\x03 \x01(\x05\x42\x04\xe2\x41\x01\x02\x12\x1b\n\x0erelative_speed\x18\x04 \x01(\x01H\x00\x88\x01\x01\x12)\n\x08topology\x18\x05 \x01(\x0e\x32\x17.broker.v1.TopologyWishB\x11\n\x0f_relative_speed\"5\n\tResources\x12\x12\n\ncpu_millis\x18\x01 \x01(\x03\x12\x14\n\x0cmemory_bytes\x18\x02 \x01(\x03\"@\n\tSecretRef\x12\x12\n\x04name\x18\x01 \x01(\tB\x04\xe2\x41\x01\x02\x12\x0b\n\x03\x65nv\x18\x02 \x01(\t\x12\x12\n\nmount_path\x18\x03 \x01(\t\"U\n\x05Input\x12\x11\n\x03uri\x18\x01 \x01(\tB\x04\xe2\x41\x01\x02\x12\x12\n\nsize_bytes\x18\x02 \x01(\x03\x12\x0f\n\x07regions\x18\x03 \x03(\t\x12\x14\n\x0cremote_reads\x18\x04 \x01(\x08\"\xc4\x01\n\x0e\x43heckpointSpec\x12+\n\x06\x66ormat\x18\x01 \x01(\x0e\x32\x1b.broker.v1.CheckpointFormat\x12+\n\x08interval\x18\x02 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x16\n\tkeep_last\x18\x03 \x01(\x05H\x00\x88\x01\x01\x12\x1d\n\x10keep_every_steps\x18\x04 \x01(\x03H\x01\x88\x01\x01\x42\x0c\n\n_keep_lastB\x13\n\x11_keep_every_steps\"N\n\x0cProgressSpec\x12*\n\x07timeout\x18\x01 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x12\n\nloss_field\x18\x02 \x01(\t\"\xb2\x03\n\x05Terms\x12\x35\n\x0e\x63\x61pacity_types\x18\x01 \x03(\x0e\x32\x17.broker.v1.CapacityTypeB\x04\xe2\x41\x01\x02\x12\x0f\n\x07regions\x18\x02 \x03(\t\x12\x11\n\tresidency\x18\x03 \x03(\t\x12+\n\x08max_wait\x18\x04 \x01(\x0b\x32\x19.google.protobuf.Duration\x12/\n\x0e\x61\x66ter_max_wait\x18\x05 \x01(\x0e\x32\x17.broker.v1.AfterMaxWait\x12\x33\n\x10max_requeue_wait\x18\x06 \x01(\x0b\x32\x19.google.protobuf.Duration\x12,\n\x08\x64\x65\x61\x64line\x18\x07 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x34\n\x11\x65xpected_duration\x18\x08 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\"\n\x06\x62udget\x18\t \x01(\x0b\x32\x12.google.type.Money\x12\x10\n\x08priority\x18\n \x01(\x05\x12!\n\x06limits\x18\x0b \x01(\x0b\x32\x11.broker.v1.Limits\"t\n\x06Limits\x12\x1a\n\ruser_restarts\x18\x01 \x01(\x05H\x00\x88\x01\x01\x12\"\n\x15infrastructure_losses\x18\x02 \x01(\x05H\x01\x88\x01\x01\x42\x10\n\x0e_user_restartsB\x18\n\x16_infrastructure_losses*~\n\x0cTopologyWish\x12\x1d\n\x19TOPOLOGY_WISH_UNSPECIFIED\x10\x00\x12\x16\n\x12TOPOLOGY_WISH_NONE\x10\x01\x12\x1b\n\x17TOPOLOGY_WISH_PREFERRED\x10\x02\x12\x1a\n\x16TOPOLOGY_WISH_REQUIRED\x10\x03*u\n\x10\x43heckpointFormat\x12!\n\x1d\x43HECKPOINT_FORMAT_UNSPECIFIED\x10\x00\x12\x1b\n\x17\x43HECKPOINT_FORMAT_FILES\x10\x01\x12!\n\x1d\x43HECKPOINT_FORMAT_PYTORCH_DCP\x10\x02*\x96\x01\n\x0c\x43\x61pacityType\x12\x1d\n\x19\x43\x41PACITY_TYPE_UNSPECIFIED\x10\x00\x12\x1a\n\x16\x43\x41PACITY_TYPE_RESERVED\x10\x01\x12\x1b\n\x17\x43\x41PACITY_TYPE_ON_DEMAND\x10\x02\x12\x16\n\x12\x43\x41PACITY_TYPE_SPOT\x10\x03\x12\x16\n\x12\x43\x41PACITY_TYPE_FLEX\x10\x04*\x86\x01\n\x0c\x41\x66terMaxWait\x12\x1e\n\x1a\x41\x46TER_MAX_WAIT_UNSPECIFIED\x10\x00\x12\x17\n\x13\x41\x46TER_MAX_WAIT_FAIL\x10\x01\x12\x1f\n\x1b\x41\x46TER_MAX_WAIT_KEEP_WAITING\x10\x02\x12\x1c\n\x18\x41\x46TER_MAX_WAIT_LAST_RUNG\x10\x03\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -59,36 +59,36 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_INPUT'].fields_by_name['uri']._serialized_options = b'\342A\001\002'
   _globals['_TERMS'].fields_by_name['capacity_types']._loaded_options = None
   _globals['_TERMS'].fields_by_name['capacity_types']._serialized_options = b'\342A\001\002'
-  _globals['_TOPOLOGYWISH']._serialized_start=2042
-  _globals['_TOPOLOGYWISH']._serialized_end=2168
-  _globals['_CHECKPOINTFORMAT']._serialized_start=2170
-  _globals['_CHECKPOINTFORMAT']._serialized_end=2287
-  _globals['_CAPACITYTYPE']._serialized_start=2290
-  _globals['_CAPACITYTYPE']._serialized_end=2440
-  _globals['_AFTERMAXWAIT']._serialized_start=2443
-  _globals['_AFTERMAXWAIT']._serialized_end=2577
+  _globals['_TOPOLOGYWISH']._serialized_start=2091
+  _globals['_TOPOLOGYWISH']._serialized_end=2217
+  _globals['_CHECKPOINTFORMAT']._serialized_start=2219
+  _globals['_CHECKPOINTFORMAT']._serialized_end=2336
+  _globals['_CAPACITYTYPE']._serialized_start=2339
+  _globals['_CAPACITYTYPE']._serialized_end=2489
+  _globals['_AFTERMAXWAIT']._serialized_start=2492
+  _globals['_AFTERMAXWAIT']._serialized_end=2626
   _globals['_INTENT']._serialized_start=161
   _globals['_INTENT']._serialized_end=362
   _globals['_INTENT_LABELSENTRY']._serialized_start=317
   _globals['_INTENT_LABELSENTRY']._serialized_end=362
   _globals['_WORKLOAD']._serialized_start=365
-  _globals['_WORKLOAD']._serialized_end=803
-  _globals['_WORKLOAD_ENVENTRY']._serialized_start=761
-  _globals['_WORKLOAD_ENVENTRY']._serialized_end=803
-  _globals['_HARDWAREOPTION']._serialized_start=806
-  _globals['_HARDWAREOPTION']._serialized_end=998
-  _globals['_RESOURCES']._serialized_start=1000
-  _globals['_RESOURCES']._serialized_end=1053
-  _globals['_SECRETREF']._serialized_start=1055
-  _globals['_SECRETREF']._serialized_end=1119
-  _globals['_INPUT']._serialized_start=1121
-  _globals['_INPUT']._serialized_end=1206
-  _globals['_CHECKPOINTSPEC']._serialized_start=1209
-  _globals['_CHECKPOINTSPEC']._serialized_end=1405
-  _globals['_PROGRESSSPEC']._serialized_start=1407
-  _globals['_PROGRESSSPEC']._serialized_end=1485
-  _globals['_TERMS']._serialized_start=1488
-  _globals['_TERMS']._serialized_end=1922
-  _globals['_LIMITS']._serialized_start=1924
-  _globals['_LIMITS']._serialized_end=2040
+  _globals['_WORKLOAD']._serialized_end=852
+  _globals['_WORKLOAD_ENVENTRY']._serialized_start=810
+  _globals['_WORKLOAD_ENVENTRY']._serialized_end=852
+  _globals['_HARDWAREOPTION']._serialized_start=855
+  _globals['_HARDWAREOPTION']._serialized_end=1047
+  _globals['_RESOURCES']._serialized_start=1049
+  _globals['_RESOURCES']._serialized_end=1102
+  _globals['_SECRETREF']._serialized_start=1104
+  _globals['_SECRETREF']._serialized_end=1168
+  _globals['_INPUT']._serialized_start=1170
+  _globals['_INPUT']._serialized_end=1255
+  _globals['_CHECKPOINTSPEC']._serialized_start=1258
+  _globals['_CHECKPOINTSPEC']._serialized_end=1454
+  _globals['_PROGRESSSPEC']._serialized_start=1456
+  _globals['_PROGRESSSPEC']._serialized_end=1534
+  _globals['_TERMS']._serialized_start=1537
+  _globals['_TERMS']._serialized_end=1971
+  _globals['_LIMITS']._serialized_start=1973
+  _globals['_LIMITS']._serialized_end=2089
 # @@protoc_insertion_point(module_scope)

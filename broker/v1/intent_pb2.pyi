@@ -236,12 +236,22 @@ class Workload(_message.Message):
     INPUTS_FIELD_NUMBER: _builtins.int
     CHECKPOINT_FIELD_NUMBER: _builtins.int
     PROGRESS_FIELD_NUMBER: _builtins.int
+    INTERNET_FIELD_NUMBER: _builtins.int
+    SERVICE_ACCOUNT_TOKEN_FIELD_NUMBER: _builtins.int
     image: _builtins.str
     """The container image. Embedded clusters need none."""
     bundle_digest: _builtins.str
     """The sha256 of an uploaded bundle, hexadecimal; empty for none."""
     service_account: _builtins.str
-    """The service account of the cluster to run under, by name; empty for the queue's default."""
+    """The service account of the cluster to run under, by name; empty for the namespace's default."""
+    internet: _builtins.bool
+    """Whether its processes may connect to the internet, on port 443 alone. Without it a gang reaches
+    itself, its store, and what ops let every gang reach. Embedded clusters do not keep it in.
+    """
+    service_account_token: _builtins.bool
+    """Whether its processes are given the token of the service account, with which they can speak to
+    the cluster. Embedded clusters have none.
+    """
     @_builtins.property
     def command(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """The command and its arguments, run once on every rank, without a shell."""
@@ -288,10 +298,12 @@ class Workload(_message.Message):
         inputs: _abc.Iterable[Global___Input] | None = ...,
         checkpoint: Global___CheckpointSpec | None = ...,
         progress: Global___ProgressSpec | None = ...,
+        internet: _builtins.bool = ...,
+        service_account_token: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["checkpoint", b"checkpoint", "progress", b"progress", "resources", b"resources"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["bundle_digest", b"bundle_digest", "checkpoint", b"checkpoint", "command", b"command", "env", b"env", "hardware", b"hardware", "image", b"image", "inputs", b"inputs", "progress", b"progress", "resources", b"resources", "secrets", b"secrets", "service_account", b"service_account"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["bundle_digest", b"bundle_digest", "checkpoint", b"checkpoint", "command", b"command", "env", b"env", "hardware", b"hardware", "image", b"image", "inputs", b"inputs", "internet", b"internet", "progress", b"progress", "resources", b"resources", "secrets", b"secrets", "service_account", b"service_account", "service_account_token", b"service_account_token"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

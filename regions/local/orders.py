@@ -52,8 +52,8 @@ class Orders:
 def gang_spec(action: Queue) -> GangSpec:
     """What the daemon is told of a placement.
 
-    Image, topology, service account, memory and the priority after a grant mean nothing on one
-    machine where nobody is preempted by priority, and are left out.
+    Image, topology, service account and its token, the way out, memory and the priority after a
+    grant mean nothing on one machine where nobody is preempted by priority, and are left out.
     """
     return GangSpec(
         placement=action.placement,

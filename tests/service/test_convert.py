@@ -37,6 +37,7 @@ RICH = text_format.Parse(
       inputs { uri: "gs://data/x" size_bytes: 5 regions: "alpha" remote_reads: true }
       checkpoint { format: 2 interval { seconds: 60 nanos: 7 } keep_every_steps: 1000 }
       progress { timeout { seconds: 900 nanos: 1500 } }
+      internet: true service_account_token: true
     }
     terms {
       capacity_types: 3 capacity_types: 2 regions: "alpha" regions: "alpha-2" residency: "alpha"

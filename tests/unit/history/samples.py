@@ -80,6 +80,8 @@ WORKLOAD = Workload(
         format=CheckpointFormat.PYTORCH_DCP, interval_s=600.0, keep_last=4, keep_every_steps=1000
     ),
     progress=ProgressSpec(timeout_s=900.0, loss_field="train/loss"),
+    internet=True,
+    service_account_token=True,
 )
 INTENT = Intent(
     team="vision", owner="ada", workload=WORKLOAD, terms=TERMS, labels=(("paper", "iclr"),)

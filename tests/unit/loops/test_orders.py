@@ -39,6 +39,15 @@ def test_a_gang_is_told_what_its_training_calls_its_loss() -> None:
     }
 
 
+def test_a_gang_gets_the_way_out_and_a_token_only_if_its_run_asks() -> None:
+    for asked in (False, True):
+        workload = make_workload(internet=asked, service_account_token=asked)
+        story = Story(intent=make_intent(workload=workload)).accepted().placed()
+        (placement,) = story.run.placements.values()
+        order = orders.queue(story.run, placement, RegionPolicy(), "mark")
+        assert (order.internet, order.service_account_token) == (asked, asked)
+
+
 async def test_the_grant_of_a_long_life_can_be_read_and_carries_the_newest(tmp_path: Path) -> None:
     story = Story().accepted().training().saved(10, "beta").preempted()
     (former,) = story.run.epochs

@@ -60,6 +60,8 @@ def test_an_intent_with_every_field_set_is_accepted() -> None:
         inputs=(Input(uri="gs://corpus/a", size_bytes=10, regions=("alpha",), remote_reads=True),),
         checkpoint=CheckpointSpec(interval_s=600.0, keep_last=5, keep_every_steps=1000),
         progress=ProgressSpec(timeout_s=900.0, loss_field="train/loss"),
+        internet=True,
+        service_account_token=True,
     )
     terms = Terms(
         capacity_types=tuple(CapacityType),
