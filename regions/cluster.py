@@ -7,10 +7,10 @@ can help. One contract suite holds ``local`` and ``kueue``. Read ``Cluster`` fir
 
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field
-from decimal import Decimal
 from enum import StrEnum
 from typing import Protocol
 
+from regions.capacity import QueueSeen, SignalSeen
 from regions.gang import Gang, SealRecord
 
 
@@ -45,49 +45,6 @@ class Cause(StrEnum):
     REFUSED = "REFUSED"
     WEDGED = "WEDGED"
     UNKNOWN = "UNKNOWN"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FlavorSeen:
-    """One flavor of one queue. Quota in GPUs, nodes in nodes; None was not seen.
-
-    ``free``: what could be reserved now without preempting anybody; ``most``: what one gang could
-    ever get, were nothing in use. None: both follow from the other figures.
-    ``eta_s``: in how many seconds capacity that is booked now would come, as the cluster says;
-    None: it names no time. ``max_run_s``: how long a node stays; None: until it is given back.
-    """
-
-    flavor: str
-    accelerator: str
-    accelerators_per_node: int
-    capacity_type: str  # RESERVED, ON_DEMAND, SPOT, FLEX
-    zones: tuple[str, ...]
-    price_per_gpu_hour: Decimal | None
-    nominal: int | None
-    reserved: int | None
-    used: int | None
-    parked: int | None
-    borrowable: int | None
-    nodes_free: int | None
-    nodes_coming: int | None
-    max_nodes: int | None
-    startup_s: float | None
-    preemption_notice_s: float | None
-    eta_s: float | None = None
-    max_run_s: float | None = None
-    free: int | None = None
-    most: int | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class QueueSeen:
-    """One LocalQueue that the broker may use, and what waits in it (everybody's)."""
-
-    queue: str
-    is_stopped: bool
-    pending: int | None
-    pending_gpus: int | None
-    flavors: tuple[FlavorSeen, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -202,21 +159,6 @@ class EpochSeen:
     is_drain_written: bool
     is_fence_written: bool
     checkpoints: tuple[int, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SignalSeen:
-    """One observation about capacity; ``age_s`` is how long ago at ``seen_at_s``."""
-
-    queue: str
-    flavor: str
-    kind: str  # broker.model.capacity.SignalKind's words
-    age_s: float
-    source: str
-    detail: str
-    gpus: int
-    wait_s: float | None
-    serial: int  # grows by one per signal of this cluster's life; for telling new from known
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

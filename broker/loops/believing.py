@@ -12,16 +12,14 @@ from dataclasses import replace
 from decimal import Decimal
 
 from broker.model.intent import CapacityType
+from regions.capacity import FlavorSeen, QueueSeen, SignalSeen
 from regions.cluster import (
     ClusterObservation,
     EpochKey,
     EpochSeen,
-    FlavorSeen,
     MemberSeen,
     PlacementSeen,
-    QueueSeen,
     RankEnded,
-    SignalSeen,
 )
 from regions.launcher.words import can_be_told, told
 

@@ -19,15 +19,8 @@ from broker.model.intent import CapacityType
 from broker.model.reasons import Reason
 from broker.model.run import Arrival, Placement
 from broker.model.states import PlacementEnd, PlacementState
-from regions.cluster import (
-    Cause,
-    ClusterObservation,
-    FlavorSeen,
-    PlacementSeen,
-    QueueSeen,
-    SignalSeen,
-    Stage,
-)
+from regions.capacity import FlavorSeen, QueueSeen, SignalSeen
+from regions.cluster import Cause, ClusterObservation, PlacementSeen, Stage
 
 SAME_TIME_S = 0.1  # a time comes out a little different at each look
 SENTENCE_MAX = 500  # a cluster's own words, cut before they go into the log

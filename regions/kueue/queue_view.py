@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
 
-from regions.cluster import FlavorSeen, QueueSeen
+from regions.capacity import FlavorSeen, QueueSeen
 from regions.kueue import accelerators, ahead, flavors, machines
 from regions.kueue.flavors import Description, FlavorSettings
 from regions.kueue.objects import meta

@@ -7,7 +7,8 @@ seen nothing happen that was over before. Read ``Signals.look`` first.
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from regions.cluster import Cause, SignalSeen, Stage
+from regions.capacity import SignalSeen
+from regions.cluster import Cause, Stage
 from regions.kueue import ahead
 from regions.kueue.explanation import Evidence
 from regions.kueue.objects.meta import find
@@ -21,6 +22,8 @@ MAX_TOLD = 20_000
 
 _OF_CAUSE = {
     Cause.STOCKOUT: "STOCKOUT",
+    Cause.FLEX_FAILED: "STOCKOUT",
+    Cause.CAPACITY_REVOKED: "PREEMPTED",
     Cause.PARTIAL_ARRIVAL: "PARTIAL",
     Cause.NODE_PREEMPTED: "PREEMPTED",
     Cause.NODE_LOST: "NODE_LOST",

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any
 
-from regions.cluster import QueueSeen
+from regions.capacity import QueueSeen
 from regions.kueue import drift, snapshot
 from regions.kueue.clock import Clock
 from regions.kueue.objects.priority_class import PriorityClass

@@ -6,15 +6,8 @@ Read ``placement_seen`` first.
 from collections.abc import Mapping
 
 from regions import observing
-from regions.cluster import (
-    EpochKey,
-    EpochSeen,
-    FlavorSeen,
-    MemberSeen,
-    PlacementSeen,
-    QueueSeen,
-    SignalSeen,
-)
+from regions.capacity import FlavorSeen, QueueSeen, SignalSeen
+from regions.cluster import EpochKey, EpochSeen, MemberSeen, PlacementSeen
 from regions.gatehouse import RunInStore
 from regions.local import wire
 from regions.local.state import Signal

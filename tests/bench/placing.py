@@ -29,7 +29,8 @@ from broker.runtime.clock import MachineReadings, SystemClock
 from broker.runtime.entropy import Ids
 from broker.service.bundles import BundleFolder
 from broker.store.ledger import LOG_NAME, Ledger, open_ledger
-from regions.cluster import ClusterObservation, FlavorSeen, QueueSeen
+from regions.capacity import FlavorSeen, QueueSeen
+from regions.cluster import ClusterObservation
 from regions.local.client import LocalCluster
 from replicator.stores.directory import DirectoryStore
 from replicator.transfers import Transfers

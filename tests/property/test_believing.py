@@ -14,17 +14,8 @@ from broker.loops.reporting import reports
 from broker.loops.translate import facts_of, signal_of
 from broker.model.policy import RegionPolicy
 from broker.service.convert_region import region_message
-from regions.cluster import (
-    Cause,
-    ClusterObservation,
-    FlavorSeen,
-    MemberSeen,
-    PlacementSeen,
-    QueueSeen,
-    RankEnded,
-    SignalSeen,
-    Stage,
-)
+from regions.capacity import FlavorSeen, QueueSeen, SignalSeen
+from regions.cluster import Cause, ClusterObservation, MemberSeen, PlacementSeen, RankEnded, Stage
 from regions.launcher.words import can_be_told
 from tests.builders import Story
 from tests.unit.loops.seeing import CLUSTER, NOW, epoch_seen, observation, placement_seen, sight_of

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from regions import gatehouse
+from regions.capacity import QueueSeen, SignalSeen
 from regions.cluster import (
     Action,
     Cause,
@@ -21,8 +22,6 @@ from regions.cluster import (
     ClusterUnreachableError,
     Outcome,
     Queue,
-    QueueSeen,
-    SignalSeen,
     Stage,
     Withdraw,
 )

@@ -2,7 +2,8 @@
 
 import pytest
 
-from regions.cluster import Cause, FlavorSeen, PlacementSeen, Stage
+from regions.capacity import FlavorSeen
+from regions.cluster import Cause, PlacementSeen, Stage
 from tests.contract.cluster.conftest import Set
 from tests.contract.cluster.world import Shape, make_grant, make_queue, make_withdraw, script
 

@@ -24,14 +24,13 @@ from broker.model.run import Placement, Run
 from broker.runtime.clock import SystemClock
 from broker.runtime.entropy import Ids
 from broker.store.ledger import Ledger, open_ledger
+from regions.capacity import FlavorSeen, QueueSeen
 from regions.cluster import (
     Action,
     ClusterObservation,
     ClusterUnreachableError,
-    FlavorSeen,
     Outcome,
     PlacementSeen,
-    QueueSeen,
 )
 from regions.launcher import store
 from regions.local.faults import Fault

@@ -3,7 +3,8 @@
 from dataclasses import replace
 
 from broker.loops.translate import facts_of
-from regions.cluster import ClusterObservation, FlavorSeen, QueueSeen
+from regions.capacity import FlavorSeen, QueueSeen
+from regions.cluster import ClusterObservation
 from tests.unit.loops.seeing import CLUSTER
 
 FLEX = FlavorSeen(

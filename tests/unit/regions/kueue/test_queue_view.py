@@ -6,7 +6,7 @@ from typing import TypeVar
 
 import pytest
 
-from regions.cluster import FlavorSeen, QueueSeen
+from regions.capacity import FlavorSeen, QueueSeen
 from regions.kueue import snapshot as snapshots
 from regions.kueue.cache import Health
 from regions.kueue.flavors import FlavorSettings

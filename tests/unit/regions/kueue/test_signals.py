@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from regions.cluster import SignalSeen
+from regions.capacity import SignalSeen
 from regions.kueue.signals import Signals
 from tests.unit.regions.kueue.tellings import NOW_S, admitted, ended, said, unbound, waiting
 from tests.unit.regions.kueue.test_members import member
