@@ -25,7 +25,7 @@ _sym_db = _symbol_database.Default()
 from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1e\x62roker/v1/broker_service.proto\x12\tbroker.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\x12\n\x10GetBrokerRequest\"\xa2\x01\n\x06\x42roker\x12\x14\n\x0c\x63ode_version\x18\x01 \x01(\t\x12\x13\n\x0bincarnation\x18\x02 \x01(\x03\x12.\n\nstart_time\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x13\n\x0b\x61\x63tive_runs\x18\x04 \x01(\x03\x12\x16\n\x0eunseen_regions\x18\x05 \x03(\t\x12\x10\n\x08warnings\x18\x06 \x03(\t2L\n\rBrokerService\x12;\n\tGetBroker\x12\x1b.broker.v1.GetBrokerRequest\x1a\x11.broker.v1.Brokerb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1e\x62roker/v1/broker_service.proto\x12\tbroker.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\x12\n\x10GetBrokerRequest\"\xc5\x01\n\x06\x42roker\x12\x14\n\x0c\x63ode_version\x18\x01 \x01(\t\x12\x13\n\x0bincarnation\x18\x02 \x01(\x03\x12.\n\nstart_time\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x13\n\x0b\x61\x63tive_runs\x18\x04 \x01(\x03\x12\x16\n\x0eunseen_regions\x18\x05 \x03(\t\x12\x10\n\x08warnings\x18\x06 \x03(\t\x12!\n\x06\x63\x61ller\x18\x07 \x01(\x0b\x32\x11.broker.v1.Caller\"d\n\x06\x43\x61ller\x12\r\n\x05\x61\x63tor\x18\x01 \x01(\t\x12\x0c\n\x04team\x18\x02 \x01(\t\x12\x0c\n\x04role\x18\x03 \x01(\t\x12/\n\x0b\x65xpire_time\x18\x04 \x01(\x0b\x32\x1a.google.protobuf.Timestamp2L\n\rBrokerService\x12;\n\tGetBroker\x12\x1b.broker.v1.GetBrokerRequest\x1a\x11.broker.v1.Brokerb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -35,7 +35,9 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_GETBROKERREQUEST']._serialized_start=78
   _globals['_GETBROKERREQUEST']._serialized_end=96
   _globals['_BROKER']._serialized_start=99
-  _globals['_BROKER']._serialized_end=261
-  _globals['_BROKERSERVICE']._serialized_start=263
-  _globals['_BROKERSERVICE']._serialized_end=339
+  _globals['_BROKER']._serialized_end=296
+  _globals['_CALLER']._serialized_start=298
+  _globals['_CALLER']._serialized_end=398
+  _globals['_BROKERSERVICE']._serialized_start=400
+  _globals['_BROKERSERVICE']._serialized_end=476
 # @@protoc_insertion_point(module_scope)

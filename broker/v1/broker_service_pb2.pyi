@@ -48,12 +48,13 @@ class Broker(_message.Message):
     ACTIVE_RUNS_FIELD_NUMBER: _builtins.int
     UNSEEN_REGIONS_FIELD_NUMBER: _builtins.int
     WARNINGS_FIELD_NUMBER: _builtins.int
+    CALLER_FIELD_NUMBER: _builtins.int
     code_version: _builtins.str
     """The version of its code."""
     incarnation: _builtins.int
     """Which life of the log this is: 1 when created, one more at each restore."""
     active_runs: _builtins.int
-    """Runs that have not ended."""
+    """Runs that have not ended, of the teams that the caller may see."""
     @_builtins.property
     def start_time(self) -> _timestamp_pb2.Timestamp:
         """When this process started."""
@@ -66,6 +67,10 @@ class Broker(_message.Message):
     def warnings(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """What is not as it should be, in sentences; empty when all is well."""
 
+    @_builtins.property
+    def caller(self) -> Global___Caller:
+        """Who asks, as the token says; unset where none is wanted."""
+
     def __init__(
         self,
         *,
@@ -75,11 +80,48 @@ class Broker(_message.Message):
         active_runs: _builtins.int = ...,
         unseen_regions: _abc.Iterable[_builtins.str] | None = ...,
         warnings: _abc.Iterable[_builtins.str] | None = ...,
+        caller: Global___Caller | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["start_time", b"start_time"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["caller", b"caller", "start_time", b"start_time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["active_runs", b"active_runs", "code_version", b"code_version", "incarnation", b"incarnation", "start_time", b"start_time", "unseen_regions", b"unseen_regions", "warnings", b"warnings"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["active_runs", b"active_runs", "caller", b"caller", "code_version", b"code_version", "incarnation", b"incarnation", "start_time", b"start_time", "unseen_regions", b"unseen_regions", "warnings", b"warnings"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___Broker: _TypeAlias = Broker  # noqa: Y015
+
+@_typing.final
+class Caller(_message.Message):
+    """Who a token speaks for."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ACTOR_FIELD_NUMBER: _builtins.int
+    TEAM_FIELD_NUMBER: _builtins.int
+    ROLE_FIELD_NUMBER: _builtins.int
+    EXPIRE_TIME_FIELD_NUMBER: _builtins.int
+    actor: _builtins.str
+    """In whose name its calls are written down."""
+    team: _builtins.str
+    """The team whose runs it may see, teams/{team}; teams/- for all."""
+    role: _builtins.str
+    """What it may do there: viewer, member or operator."""
+    @_builtins.property
+    def expire_time(self) -> _timestamp_pb2.Timestamp:
+        """When it ends; unset: never."""
+
+    def __init__(
+        self,
+        *,
+        actor: _builtins.str = ...,
+        team: _builtins.str = ...,
+        role: _builtins.str = ...,
+        expire_time: _timestamp_pb2.Timestamp | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["expire_time", b"expire_time"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["actor", b"actor", "expire_time", b"expire_time", "role", b"role", "team", b"team"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Caller: _TypeAlias = Caller  # noqa: Y015

@@ -181,6 +181,12 @@ class _ReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Reason.ValueTy
     """The quota stayed full for longer than the policy's patience. The broker tries elsewhere."""
     REASON_FLEX_SILENT: _Reason.ValueType  # 61
     """The flex request got no answer in time. The broker tries elsewhere."""
+    REASON_FLEX_FAILED: _Reason.ValueType  # 112
+    """The cloud could not give the flex capacity that was asked for. The broker tries elsewhere."""
+    REASON_BOOKING_EXPIRED: _Reason.ValueType  # 113
+    """Flex capacity came, and was given up before the gang used it. The broker tries elsewhere."""
+    REASON_CAPACITY_REVOKED: _Reason.ValueType  # 114
+    """The cloud took flex capacity back that it had given. The run is queued again."""
     REASON_IMAGE_PULL_FAILING: _Reason.ValueType  # 62
     """The image cannot be pulled. Check its name, and the cluster's right to read it."""
     REASON_BUNDLE_DAMAGED: _Reason.ValueType  # 63
@@ -289,6 +295,14 @@ class _ReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Reason.ValueTy
     """
     REASON_SHUTTING_DOWN: _Reason.ValueType  # 100
     """The server is stopping. Try again."""
+    REASON_TOKEN_NOT_VALID: _Reason.ValueType  # 120
+    """No token came with the call, or one that is not valid, or not any more. `broker login` again."""
+    REASON_ROLE_NOT_ENOUGH: _Reason.ValueType  # 121
+    """The token's role does not allow the call. Ask ops."""
+    REASON_NOT_YOUR_TEAM: _Reason.ValueType  # 122
+    """The token is for another team. Name your own, or ask ops."""
+    REASON_TOO_MANY_TRIES: _Reason.ValueType  # 123
+    """Too many calls with no valid token came from your address. Wait; the sentence says how long."""
 
 class Reason(_Reason, metaclass=_ReasonEnumTypeWrapper):
     """Why something is as it is: the reason of a wait, a move, an end, a refusal or an error.
@@ -459,6 +473,12 @@ REASON_QUOTA_EXHAUSTED: Reason.ValueType  # 60
 """The quota stayed full for longer than the policy's patience. The broker tries elsewhere."""
 REASON_FLEX_SILENT: Reason.ValueType  # 61
 """The flex request got no answer in time. The broker tries elsewhere."""
+REASON_FLEX_FAILED: Reason.ValueType  # 112
+"""The cloud could not give the flex capacity that was asked for. The broker tries elsewhere."""
+REASON_BOOKING_EXPIRED: Reason.ValueType  # 113
+"""Flex capacity came, and was given up before the gang used it. The broker tries elsewhere."""
+REASON_CAPACITY_REVOKED: Reason.ValueType  # 114
+"""The cloud took flex capacity back that it had given. The run is queued again."""
 REASON_IMAGE_PULL_FAILING: Reason.ValueType  # 62
 """The image cannot be pulled. Check its name, and the cluster's right to read it."""
 REASON_BUNDLE_DAMAGED: Reason.ValueType  # 63
@@ -567,4 +587,12 @@ sequence.
 """
 REASON_SHUTTING_DOWN: Reason.ValueType  # 100
 """The server is stopping. Try again."""
+REASON_TOKEN_NOT_VALID: Reason.ValueType  # 120
+"""No token came with the call, or one that is not valid, or not any more. `broker login` again."""
+REASON_ROLE_NOT_ENOUGH: Reason.ValueType  # 121
+"""The token's role does not allow the call. Ask ops."""
+REASON_NOT_YOUR_TEAM: Reason.ValueType  # 122
+"""The token is for another team. Name your own, or ask ops."""
+REASON_TOO_MANY_TRIES: Reason.ValueType  # 123
+"""Too many calls with no valid token came from your address. Wait; the sentence says how long."""
 Global___Reason: _TypeAlias = Reason  # noqa: Y015

@@ -40,6 +40,14 @@ class RunServiceStub:
     * `DEADLINE_EXCEEDED`: no answer came in time. A change may have been made: repeat it with the
     same request id or etag, which is safe, or read the resource.
     * `INTERNAL`: a fault of the server. Do not retry; its log has the details.
+
+    A broker that is reached over TLS wants a token with each call. What is of another team is
+    answered as if it were not there, and each RPC can also end so:
+
+    * `UNAUTHENTICATED`: no valid token came with the call (TOKEN_NOT_VALID). Log in again. After
+    many such calls from one address it is RESOURCE_EXHAUSTED (TOO_MANY_TRIES) for a while.
+    * `PERMISSION_DENIED`: the token's role does not allow it (ROLE_NOT_ENOUGH), or the team that is
+    named is not the token's (NOT_YOUR_TEAM). Ask ops.
     """
 
     def __init__(self, channel):
@@ -158,6 +166,14 @@ class RunServiceServicer:
     * `DEADLINE_EXCEEDED`: no answer came in time. A change may have been made: repeat it with the
     same request id or etag, which is safe, or read the resource.
     * `INTERNAL`: a fault of the server. Do not retry; its log has the details.
+
+    A broker that is reached over TLS wants a token with each call. What is of another team is
+    answered as if it were not there, and each RPC can also end so:
+
+    * `UNAUTHENTICATED`: no valid token came with the call (TOKEN_NOT_VALID). Log in again. After
+    many such calls from one address it is RESOURCE_EXHAUSTED (TOO_MANY_TRIES) for a while.
+    * `PERMISSION_DENIED`: the token's role does not allow it (ROLE_NOT_ENOUGH), or the team that is
+    named is not the token's (NOT_YOUR_TEAM). Ask ops.
     """
 
     def SubmitRun(self, request, context):
@@ -540,6 +556,14 @@ class RunService:
     * `DEADLINE_EXCEEDED`: no answer came in time. A change may have been made: repeat it with the
     same request id or etag, which is safe, or read the resource.
     * `INTERNAL`: a fault of the server. Do not retry; its log has the details.
+
+    A broker that is reached over TLS wants a token with each call. What is of another team is
+    answered as if it were not there, and each RPC can also end so:
+
+    * `UNAUTHENTICATED`: no valid token came with the call (TOKEN_NOT_VALID). Log in again. After
+    many such calls from one address it is RESOURCE_EXHAUSTED (TOO_MANY_TRIES) for a while.
+    * `PERMISSION_DENIED`: the token's role does not allow it (ROLE_NOT_ENOUGH), or the team that is
+    named is not the token's (NOT_YOUR_TEAM). Ask ops.
     """
 
     @staticmethod

@@ -18,6 +18,7 @@ def test_every_rpc_is_found_and_says_how_it_ends() -> None:
     assert found["/broker.v1.RunService/GetRun"] == {
         "INVALID_ARGUMENT", "NOT_FOUND",
         "UNAVAILABLE", "RESOURCE_EXHAUSTED", "DEADLINE_EXCEEDED", "INTERNAL",
+        "UNAUTHENTICATED", "PERMISSION_DENIED",
     }  # fmt: skip
     codes = {code.name for code in grpc.StatusCode}
     assert {code for said in found.values() for code in said} - codes == set()
