@@ -8,7 +8,7 @@ can help. One contract suite holds ``local`` and ``kueue``. Read ``Cluster`` fir
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Protocol
+from typing import Any, Protocol
 
 from regions.capacity import QueueSeen, SignalSeen
 from regions.gang import Gang, SealRecord
@@ -299,6 +299,19 @@ class Outcome:
     retry_after_s: float | None = None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Manifest:
+    """What is sent for an order to queue: ``objects`` in order of their creation, as plain data.
+
+    Secrets are in it by name alone. ``notes`` are what is worth saying of it; ``refusal`` is why
+    the order cannot be sent, and then there is nothing else; empty when it can.
+    """
+
+    objects: tuple[Mapping[str, Any], ...] = ()
+    notes: tuple[str, ...] = ()
+    refusal: str = ""
+
+
 class ClusterUnreachableError(Exception):
     """The cluster did not answer within the call's deadline; says nothing else.
 
@@ -325,6 +338,10 @@ class Cluster(Protocol):
 
     async def apply(self, actions: tuple[Action, ...]) -> tuple[Outcome, ...]:
         """Carry out the actions in order and return one outcome for each."""
+        ...
+
+    def manifest(self, order: Queue) -> Manifest:
+        """Return what is sent for an order, by what is known of the cluster; asks it nothing."""
         ...
 
     def logs(

@@ -22,6 +22,7 @@ from regions.cluster import (
     ClusterObservation,
     ClusterUnreachableError,
     Grant,
+    Manifest,
     NoSuchLogError,
     Outcome,
     Queue,
@@ -161,6 +162,10 @@ class KueueCluster:
             run_key = epoch.run_key if epoch is not None else getattr(action, "run_key", "")
             self._touched[run_key] = self._clock.monotonic_s()
         return tuple(outcomes)
+
+    def manifest(self, order: Queue) -> Manifest:
+        """Return what is sent for an order. See the port, and ``manifest``."""
+        return self._orders.manifest(order, self._survey.scene().gangs.get(order.placement))
 
     def logs(
         self, placement: str, rank: int, offset: int, follow: bool

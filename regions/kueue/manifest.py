@@ -53,7 +53,7 @@ class CannotQueueError(Exception):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Manifest:
+class Built:
     """What is sent for a placement, in order of its creation, and what is worth saying of it."""
 
     launcher: dict[str, Any]
@@ -62,7 +62,7 @@ class Manifest:
     notes: tuple[str, ...]
 
 
-def build(queue: Queue, site: Site, packed: bytes) -> Manifest:
+def build(queue: Queue, site: Site, packed: bytes) -> Built:
     """Return what is sent for a placement. ``packed`` is the launcher's zipapp.
 
     Raises CannotQueueError.
@@ -71,7 +71,7 @@ def build(queue: Queue, site: Site, packed: bytes) -> Manifest:
     if found:
         raise CannotQueueError("; ".join(found))
     program = launcher(packed, site.namespace)
-    return Manifest(
+    return Built(
         launcher=program,
         jobset=_jobset(queue, site, program["metadata"]["name"]),
         enclave=network_policy(queue, site),

@@ -20,6 +20,7 @@ import msgspec
 from regions.cluster import (
     Action,
     Cause,
+    Manifest,
     Outcome,
     Queue,
     Withdraw,
@@ -37,6 +38,7 @@ from regions.kueue.errors import (
 from regions.kueue.manifest import (
     JOBSET_API,
     PRIORITY_LABEL,
+    Built,
     CannotQueueError,
     build,
     digest,
@@ -63,6 +65,10 @@ PROGRAM_S = 600.0
 MAX_REMEMBERED = 10_000
 
 _WITHDRAWN = "it was withdrawn; its name stays taken"
+OWNED_LATER = "Its NetworkPolicy is owned by its JobSet, by a uid that only the cluster can give."
+SENT_OTHERWISE = (
+    "It was sent by another order than this one: what ops set for the region has changed since."
+)
 GOING = Outcome(
     is_done=False,
     cause=Cause.UNKNOWN,
@@ -111,14 +117,32 @@ class Orders:
             self._records.carry_out(action, queue=self._queue, withdraw=self._withdraw)
         )
 
+    def manifest(self, order: Queue, gang: JobSet | None) -> Manifest:
+        """Return what is sent for an order. ``gang`` is the one that was sent, None before that."""
+        try:
+            built = self._build(order)
+        except (CannotQueueError, NotSeenError) as error:
+            return Manifest(refusal=str(error))
+        notes, enclave = list(built.notes), built.enclave
+        if gang is None:
+            notes.append(OWNED_LATER)
+        else:
+            enclave = owned(enclave, gang.meta.name, gang.meta.uid)
+            if gang.meta.annotations.get(names.ORDER) != digest(order):
+                notes.append(SENT_OTHERWISE)
+        return Manifest(objects=(built.launcher, built.jobset, enclave), notes=tuple(notes))
+
     # ---- queueing ----
+
+    def _build(self, order: Queue) -> Built:
+        """Return the objects of an order. Raises CannotQueueError, NotSeenError."""
+        return build(order, self._site_of(order), self._packed)
 
     async def _queue(self, action: Queue) -> Outcome:
         if action.placement in self._withdrawn:
             return Outcome(is_done=False, cause=Cause.WITHDRAWN, message=_WITHDRAWN)
         try:
-            site = self._site_of(action)
-            manifest = build(action, site, self._packed)
+            manifest = self._build(action)
         except CannotQueueError as error:
             return Outcome(is_done=False, cause=Cause.REFUSED, message=str(error))
         except NotSeenError as error:

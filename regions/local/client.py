@@ -15,14 +15,16 @@ from regions.cluster import (
     Action,
     ClusterObservation,
     ClusterUnreachableError,
+    Manifest,
     NoSuchLogError,
     Outcome,
+    Queue,
     Stage,
 )
 from regions.launcher.store import DirectoryStore
 from regions.local import clock, seen, wire
 from regions.local.faults import Fault
-from regions.local.orders import Orders
+from regions.local.orders import Orders, manifest
 from regions.local.state import MAX_SIGNALS, Signal
 from regions.store_eye import Look, TimedEye
 
@@ -92,6 +94,10 @@ class LocalCluster:
             run_key = epoch.run_key if epoch is not None else getattr(action, "run_key", "")
             self._touched[run_key] = clock.monotonic_s()
         return tuple(outcomes)
+
+    def manifest(self, order: Queue) -> Manifest:
+        """Return what the cluster's daemon is told for an order. See the port."""
+        return manifest(order)
 
     async def logs(
         self, placement: str, rank: int, offset: int, follow: bool

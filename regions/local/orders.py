@@ -6,10 +6,14 @@ withdrawal reads the owner last of all before it is sent. Read ``Orders.carry_ou
 """
 
 from collections.abc import Awaitable, Callable
+from typing import Any
+
+import msgspec
 
 from regions.cluster import (
     Action,
     Cause,
+    Manifest,
     Outcome,
     Queue,
     Withdraw,
@@ -20,6 +24,9 @@ from regions.local.state import GangSpec, WithdrawOrder
 from regions.store_orders import NOT_CLOSED, StoreOrders, answered, silence
 
 Ask = Callable[[wire.Request], Awaitable[wire.Reply]]
+
+
+NO_SECRETS = "an embedded cluster keeps no secrets"
 
 
 class Orders:
@@ -38,8 +45,7 @@ class Orders:
 
     async def _queue(self, action: Queue) -> Outcome:
         if action.secrets:
-            message = "an embedded cluster keeps no secrets"
-            return Outcome(is_done=False, cause=Cause.REFUSED, message=message)
+            return Outcome(is_done=False, cause=Cause.REFUSED, message=NO_SECRETS)
         return _outcome(await self._ask(wire.QueueGang(spec=gang_spec(action))))
 
     async def _withdraw(self, action: Withdraw) -> Outcome:
@@ -47,6 +53,14 @@ class Orders:
             return NOT_CLOSED
         order = WithdrawOrder(placement=action.placement, run_key=action.run_key, uid=action.uid)
         return _outcome(await self._ask(wire.WithdrawGang(order=order)))
+
+
+def manifest(order: Queue) -> Manifest:
+    """Return what the daemon is told of a placement, as it is sent."""
+    if order.secrets:
+        return Manifest(refusal=NO_SECRETS)
+    spec: dict[str, Any] = msgspec.to_builtins(gang_spec(order))
+    return Manifest(objects=({"kind": "Gang", "spec": spec},))
 
 
 def gang_spec(action: Queue) -> GangSpec:

@@ -15,7 +15,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-from regions.cluster import Action, ClusterObservation, ClusterUnreachableError, Outcome, Queue
+from regions.cluster import ClusterUnreachableError
 from regions.kueue import names
 from regions.kueue.access import Api, Deadlines
 from regions.kueue.clock import SystemClock

@@ -20,6 +20,7 @@ from regions.cluster import (
     Cause,
     ClusterObservation,
     ClusterUnreachableError,
+    Manifest,
     Outcome,
     Queue,
     Stage,
@@ -28,7 +29,7 @@ from regions.cluster import (
 from regions.launcher import layout
 from regions.launcher.store import StoreUnreachable
 from regions.local import seen, wire
-from regions.local.orders import gang_spec
+from regions.local.orders import gang_spec, manifest
 from regions.local.state import Signal, WithdrawOrder
 from regions.observing import changed, store_alone
 from regions.store_eye import Look, StoreEye
@@ -214,6 +215,10 @@ class SimPort:
         outcome = call()
         assert isinstance(outcome, Outcome)
         return outcome
+
+    def manifest(self, order: Queue) -> Manifest:
+        """Return what the place is told for an order."""
+        return manifest(order)
 
     async def logs(
         self, placement: str, rank: int, offset: int, follow: bool

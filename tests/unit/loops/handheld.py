@@ -29,8 +29,10 @@ from regions.cluster import (
     Action,
     ClusterObservation,
     ClusterUnreachableError,
+    Manifest,
     Outcome,
     PlacementSeen,
+    Queue,
 )
 from regions.launcher import store
 from regions.local.faults import Fault
@@ -86,6 +88,9 @@ class ScriptedCluster:
     async def apply(self, actions: tuple[Action, ...]) -> tuple[Outcome, ...]:
         self.heard += actions
         return tuple(self.answer for _ in actions)
+
+    def manifest(self, order: Queue) -> Manifest:
+        return Manifest(objects=({"kind": "Order", "placement": order.placement},))
 
     async def logs(
         self, placement: str, rank: int, offset: int, follow: bool

@@ -15,7 +15,7 @@ from regions.kueue import names
 from regions.kueue.manifest import PRIORITY_LABEL, CannotQueueError
 from regions.kueue.objects.job_set import JobSet, read_job_set
 from regions.kueue.objects.reading import Fields
-from regions.kueue.orders import Orders, granted_class
+from regions.kueue.orders import OWNED_LATER, SENT_OTHERWISE, Orders, granted_class
 from regions.kueue.site import Site
 from regions.kueue.sites import NotSeenError
 from regions.launcher.store import DirectoryStore
@@ -157,6 +157,47 @@ async def test_a_gang_is_made_in_order_and_made_once(stage: Stage) -> None:
     assert len(stage.shelf.objects) == 3
     (enclave,) = (each for where, each in stage.shelf.objects.items() if POLICIES in where)
     assert enclave["metadata"]["ownerReferences"][0]["uid"] == stage.seen().meta.uid
+
+
+def made(shelf: Shelf) -> list[Json]:
+    """The objects as they were sent: without what the cluster writes into them."""
+    sent = []
+    for each in shelf.objects.values():
+        own = ("uid", "resourceVersion")
+        metadata = {name: value for name, value in each["metadata"].items() if name not in own}
+        sent.append({**each, "metadata": metadata})
+    return sent
+
+
+async def test_what_is_shown_of_an_order_is_what_is_made(stage: Stage) -> None:
+    order = make_queue(
+        secrets=(("hub", "HF_TOKEN", "/secrets/hub"),), internet=True, service_account="trainer"
+    )
+    before = stage.orders.manifest(order, None)
+    assert stage.shelf.calls == []
+    await stage.orders.carry_out(order)
+    after = stage.orders.manifest(order, stage.seen())
+    assert list(after.objects) == made(stage.shelf)
+    assert [each["kind"] for each in after.objects] == ["ConfigMap", "JobSet", "NetworkPolicy"]
+    # Before it is there only its uid is missing, by which the policy goes with the gang.
+    assert before.objects[:2] == after.objects[:2]
+    assert OWNED_LATER in before.notes
+    assert OWNED_LATER not in after.notes
+    assert any("port 443" in note for note in after.notes)
+
+
+async def test_what_was_sent_by_another_order_is_not_shown_as_this_one(stage: Stage) -> None:
+    await stage.orders.carry_out(make_queue())
+    assert SENT_OTHERWISE not in stage.orders.manifest(make_queue(), stage.seen()).notes
+    other = stage.orders.manifest(make_queue(gate_timeout_s=60.0), stage.seen())
+    assert SENT_OTHERWISE in other.notes
+
+
+async def test_an_order_that_is_never_sent_is_shown_with_what_refuses_it(stage: Stage) -> None:
+    assert "not pinned" in stage.orders.manifest(make_queue(image="lab/llm:1"), None).refusal
+    stage.site = NotSeenError("the queues cannot be seen")
+    shown = stage.orders.manifest(make_queue(), None)
+    assert (shown.objects, shown.refusal) == ((), "the queues cannot be seen")
 
 
 async def test_an_order_that_stopped_half_way_is_carried_to_its_end(stage: Stage) -> None:
