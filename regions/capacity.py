@@ -11,6 +11,7 @@ from decimal import Decimal
 class FlavorSeen:
     """One flavor of one queue. Quota in GPUs, nodes in nodes; None was not seen.
 
+    ``parked`` is what is reserved and not used: by those who have their quota and wait for more.
     ``free``: what could be reserved now without preempting anybody; ``most``: what one gang could
     ever get, were nothing in use. None: both follow from the other figures.
     ``eta_s``: in how many seconds capacity that is booked now would come, as the cluster says;

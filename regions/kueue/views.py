@@ -108,6 +108,8 @@ class Placements:
             # A strict queue looks at nobody behind its first.
             ahead = f"{place[0]} stand before it"
             said = verdict(Heard(word=Word.WAITING_FOR_QUOTA, detail=ahead, look_at=said.look_at))
+        if said.cause is Cause.QUOTA_NEVER_FITS:
+            place = None  # it may stand in others' way, and no place in a line is its own
         seen = replace(
             _seen(placement, evidence, said, members),
             stage=stage,

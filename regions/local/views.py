@@ -145,12 +145,6 @@ def _flavor_view(
 ) -> wire.FlavorView:
     there = quota.standing(config, state, queue, flavor.name)
     of_flavor = [node for node in state.nodes.values() if node.flavor == flavor.name]
-    parked = [
-        job.gpus
-        for job in state.jobs.values()
-        if job.phase is Phase.WAITING and job.never_fits and job.flavor == flavor.name
-        if job.queue == queue
-    ]
     return wire.FlavorView(
         flavor=flavor.name,
         accelerator=flavor.accelerator,
@@ -161,7 +155,7 @@ def _flavor_view(
         nominal=there.nominal,
         reserved=there.reserved,
         used=there.used,
-        parked=sum(parked),
+        parked=max(0, there.reserved - there.used),
         borrowable=there.borrowable,
         # One that is about to be taken away stands there for nobody.
         nodes_free=sum(

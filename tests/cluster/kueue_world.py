@@ -9,8 +9,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import random
-from collections.abc import AsyncIterator, Awaitable, Callable
-from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -23,13 +21,13 @@ from regions.kueue.cluster import KueueCluster
 from regions.kueue.credentials import Kubeconfig
 from regions.kueue.flavors import FlavorSettings
 from regions.kueue.members import OUT_OF_SERVICE
-from regions.kueue.orders import AGAIN_S, GOING
 from regions.kueue.profile_rules import read_profiles
 from regions.kueue.queue_view import QueueSettings
 from regions.kueue.site import Pace
 from regions.kueue.sites import KueueSettings
 from regions.launcher.store import DirectoryStore
 from tests.cluster.conftest import NUMBERS
+from tests.cluster.pinned import PinnedCluster
 from tests.cluster.rig import fleet
 from tests.cluster.rig.api import ApiError
 from tests.cluster.rig.door import Fault
@@ -38,69 +36,20 @@ from tests.cluster.rig.manifests import namespace
 from tests.cluster.rig.region import Region
 from tests.cluster.rig.waiting import wait_until
 from tests.cluster.views import bare_workload
-from tests.contract.cluster.world import Shape
+from tests.contract.cluster.world import Knows, Shape
 
 FLAVOR = "h100"
 ZONE = "europe-west4-b"
 MOUNT = "/stores/west"
-IMAGE = "registry.invalid/trainer@sha256:" + "0" * 64
 JOBSET = "jobset.x-k8s.io/v1alpha2"
-MOST_TRIES = 10
 PRIORITIES = {"contract-0": 0, "contract-5": 5}
 NODE = {"cpu": "16", "memory": "64Gi", GPU: "1", "pods": "20", "ephemeral-storage": "1Ti"}
 
 
-class PinnedCluster:
-    """The port, for a suite whose gangs name neither image nor capacity type, and that looks right
-    after it acted.
-
-    The embedded cluster needs neither, and decides at once; a real one is given the time to have
-    looked at what it was sent, and to see a gang's processes go before its name is taken: it is
-    asked again, as its broker does. What it decided is not touched.
-    """
-
-    def __init__(
-        self, port: KueueCluster, capacity_type: str, settle: Callable[[str], Awaitable[None]]
-    ) -> None:
-        self._port = port
-        self._capacity_type = capacity_type
-        self._settle = settle
-
-    async def observe(self) -> ClusterObservation:
-        return await self._port.observe()
-
-    async def apply(self, actions: tuple[Action, ...]) -> tuple[Outcome, ...]:
-        outcomes = await self._port.apply(
-            tuple(
-                replace(each, image=each.image or IMAGE, capacity_type=self._capacity_type)
-                if isinstance(each, Queue)
-                else each
-                for each in actions
-            )
-        )
-        found: list[Outcome] = []
-        for action, outcome in zip(actions, outcomes, strict=True):
-            if isinstance(action, Queue) and outcome.is_done:
-                await self._settle(action.placement)
-            found.append(await self._once_gone(action) if outcome == GOING else outcome)
-        return tuple(found)
-
-    async def _once_gone(self, withdrawal: Action) -> Outcome:
-        for _ in range(MOST_TRIES):
-            await asyncio.sleep(AGAIN_S)
-            (outcome,) = await self._port.apply((withdrawal,))
-            if outcome != GOING:
-                return outcome
-        return GOING
-
-    def logs(
-        self, placement: str, rank: int, offset: int, follow: bool
-    ) -> AsyncIterator[tuple[int, bytes]]:
-        return self._port.logs(placement, rank, offset, follow)
-
-
 class KueueWorld:
     """One region, with a namespace, two queues and a pool of its own."""
+
+    knows = Knows(most_nodes=False, ordered_nodes=False)
 
     def __init__(self, region: Region, root: Path, shape: Shape) -> None:
         self.region = region
@@ -112,6 +61,7 @@ class KueueWorld:
         self._running: list[asyncio.Task[None]] = []
         self._fills: list[str] = []
         self._was_killed = False
+        self._is_flex = shape.capacity_type == "FLEX"
         DirectoryStore.create(str(self.store))
 
     async def start(self) -> None:
@@ -323,19 +273,20 @@ class KueueWorld:
 
     def _set_up(self) -> None:
         shape = self._shape
-        labels = {fleet.ACCELERATOR: fleet.H100, "cloud.google.com/gke-spot": "true"}
         self.region.set_pool(
             Pool(
                 name=self.name,
                 zone=ZONE,
-                labels=labels,
+                labels={fleet.ACCELERATOR: fleet.H100},
                 taints=[fleet.PRESENT],
                 capacity=NODE,
                 max_nodes=shape.max_nodes,
-                delay_s=shape.startup_s,
+                delay_s=shape.flex_wait_s if self._is_flex else shape.startup_s,
                 backoff_s=1.0,
                 is_autoscaled=True,
                 idle_s=20.0,
+                is_queued=self._is_flex,
+                flex_message=f"waiting for resources; expected in {shape.flex_wait_s:.0f} s",
             )
         )
         spec = {"nodeLabels": {"cloud.google.com/gke-nodepool": self.name}}
@@ -360,11 +311,14 @@ class KueueWorld:
         spec = {
             "namespaceSelector": {},
             "cohortName": self.name,
-            "queueingStrategy": "StrictFIFO",
+            "queueingStrategy": "StrictFIFO" if shape.is_strict else "BestEffortFIFO",
             "resourceGroups": [{"coveredResources": [GPU], "flavors": flavors}],
             "preemption": {"withinClusterQueue": "Never", "reclaimWithinCohort": "Any"},
             "stopPolicy": stop,
         }
+        if self._is_flex:
+            check = {"name": fleet.FLEX_CHECK, "onFlavors": [FLAVOR]}
+            spec["admissionChecksStrategy"] = {"admissionChecks": [check]}
         return fleet.named(fleet.KUEUE, "ClusterQueue", f"{self.name}-{queue}", spec)
 
     def _is_active(self, queue: str) -> bool:

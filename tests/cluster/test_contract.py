@@ -19,12 +19,6 @@ from tests.contract.cluster.world import Shape, Stagehand
 
 pytestmark = pytest.mark.cluster
 
-# What an embedded cluster knows of its machines and Kueue does not: how many there can be at most,
-# which of them are on their way, and a booking without the check that books.
-del test_what_can_never_fit_is_set_aside_and_blocks_nobody  # noqa: F821
-del test_a_flavor_is_shown_with_its_quota_its_price_and_its_nodes  # noqa: F821
-del test_a_booking_waits_with_its_time_and_then_comes_whole  # noqa: F821
-
 PATIENCE_S = 120.0
 """A node that is gone is given 40 s to come back, and then up to 20 s pass until its pods go."""
 

@@ -20,13 +20,15 @@ from regions.local.config import (
     WorldConfig,
     dump,
 )
-from tests.contract.cluster.world import Shape
+from tests.contract.cluster.world import Knows, Shape
 
 FLAVOR = "h100"
 
 
 class LocalWorld:
     """One embedded cluster in ``root``, which must be a short path: a socket stands in it."""
+
+    knows = Knows(most_nodes=True, ordered_nodes=True)
 
     def __init__(self, root: Path, shape: Shape) -> None:
         self.root = root

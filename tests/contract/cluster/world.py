@@ -40,6 +40,7 @@ class Shape:
     """The one flavor ``h100`` of the world, one GPU a node, and the quota of queue ``ours`` in it.
 
     ``lent`` is the quota of others, from which ``ours`` may borrow ``borrowing_limit``.
+    ``is_strict``: who would fit waits behind who does not, where a queue can be told to let pass.
     """
 
     nominal: int = 4
@@ -50,6 +51,19 @@ class Shape:
     capacity_type: str = "SPOT"
     preemption_notice_s: float = 0.0
     flex_wait_s: float = 0.0
+    is_strict: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Knows:
+    """What a kind of cluster can know of its machines; quota is known to all.
+
+    ``most_nodes``: that a gang is for ever larger than what can be bought. ``ordered_nodes``: which
+    machines are on their way, from when they were ordered on and not only since they came up.
+    """
+
+    most_nodes: bool
+    ordered_nodes: bool
 
 
 class World(Protocol):
@@ -57,6 +71,7 @@ class World(Protocol):
 
     store: Path
     trace: Path
+    knows: Knows
 
     @property
     def cluster(self) -> Cluster:

@@ -283,6 +283,14 @@ def test_who_stands_behind_another_waits_for_quota_although_nobody_said_so() -> 
     assert (seen.cause, seen.ahead) == (Cause.WAITING_FOR_QUOTA, 1)
 
 
+def test_what_never_fits_has_no_place_in_the_line() -> None:
+    never = "insufficient quota for nvidia.com/gpu in flavor h100-spot, previously considered "
+    never += "podsets requests (0) + current podset request (16) > maximum capacity (8)"
+    seen = Story().see(gang(), workload=waiting("Pending", never))["p1"].seen
+    assert (seen.stage, seen.cause) == (Stage.QUEUED, Cause.QUOTA_NEVER_FITS)
+    assert (seen.ahead, seen.ahead_gpus) == (None, None)
+
+
 def test_whoever_left_because_a_machine_was_lost_is_not_what_ended_the_gang() -> None:
     story = Story()
     given_up = said("DisruptionTarget", "DeletionByTaintManager")
