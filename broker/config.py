@@ -7,16 +7,28 @@ first.
 """
 
 import tomllib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from decimal import Decimal
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import Meta, Struct
+
+from regions.gcp.prices.terms import Factor, Sunk, Terms
 
 MAX_CONFIG_BYTES = 1 << 20
 Pause = Annotated[float, Meta(ge=0.05, le=3600)]
 Days = Annotated[float, Meta(ge=0.01, le=36_500)]
 Bytes = Annotated[int, Meta(ge=1024, le=1 << 40)]
+Seconds = Annotated[float, Meta(ge=0, le=10_000_000)]
+Id = Annotated[str, Meta(pattern=r"^[a-z]([a-z0-9-]{0,38}[a-z0-9])?\Z")]
+Label = Annotated[str, Meta(pattern=r"^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\Z")]
+Object = Annotated[str, Meta(min_length=1, max_length=253)]
+Word = Annotated[str, Meta(max_length=63)]
+MAX_PRICE = 10_000
+GKE_NAME = r"^(projects/[a-z0-9:.-]{1,63}/locations/[a-z0-9-]{1,63}/clusters/[a-z0-9-]{1,63})?\Z"
 
 
 class ConfigError(Exception):
@@ -64,12 +76,85 @@ class Loops(_Section, frozen=True, kw_only=True):
     reap_s: Pause = 30.0
 
 
-class Cluster(_Section, frozen=True, kw_only=True):
-    """One cluster that runs may go to. Its name, its region and its store are in ``world``."""
+class Local(_Section, frozen=True, kw_only=True, tag_field="kind", tag="local"):
+    """An embedded cluster. Its name, its region and its store are in ``world``."""
 
-    kind: Literal["local"] = "local"
     directory: str
     world: str
+
+    def problems(self) -> Iterator[tuple[str, str]]:
+        """Say what cannot be, as (field, sentence)."""
+        for field in ("directory", "world"):
+            if not Path(getattr(self, field)).is_absolute():
+                yield field, "is not an absolute path"
+
+
+class Flavor(_Section, frozen=True, kw_only=True):
+    """What ops say of a flavor that its machines' labels do not, or say otherwise."""
+
+    capacity_type: Literal["", "RESERVED", "ON_DEMAND", "SPOT", "FLEX"] = ""
+    accelerator: Word = ""
+    accelerators_per_node: Annotated[int, Meta(ge=1, le=64)] | None = None
+    zones: tuple[Word, ...] = ()
+    max_nodes: Annotated[int, Meta(ge=0, le=1_000_000)] | None = None
+    startup_s: Seconds | None = None
+    preemption_notice_s: Seconds | None = None
+    max_run_s: Seconds | None = None
+    price_per_gpu_hour: Decimal | None = None
+
+
+class Kueue(_Section, frozen=True, kw_only=True, tag_field="kind", tag="kueue"):
+    """A Kubernetes cluster with Kueue."""
+
+    name: Id
+    region: Id
+    namespace: Label
+    store: str
+    profiles: str
+    kubeconfig: str = ""
+    context: str = ""
+    in_cluster: bool = False
+    gke: Annotated[str, Meta(pattern=GKE_NAME)] = ""
+    has_gke_nodes: bool = False
+    queues: tuple[Object, ...] = ()
+    priority_classes: tuple[Object, ...] = ()
+    allows_host_paths: bool = False
+    gate_poll_s: Pause = 1.0
+    flavors: dict[str, Flavor] = {}
+
+    def problems(self) -> Iterator[tuple[str, str]]:
+        """Say what cannot be, as (field, sentence)."""
+        for field in ("store", "profiles", *(["kubeconfig"] if self.kubeconfig else [])):
+            if not Path(getattr(self, field)).is_absolute():
+                yield field, "is not an absolute path"
+        if sum(map(bool, (self.kubeconfig, self.in_cluster, self.gke))) != 1:
+            yield "kubeconfig", "set just one of kubeconfig, in_cluster and gke"
+        if self.context and not self.kubeconfig:
+            yield "context", "is one of a kubeconfig, and none is named"
+        for name, flavor in self.flavors.items():
+            price = flavor.price_per_gpu_hour
+            if price is not None and not (price.is_finite() and 0 <= price <= MAX_PRICE):
+                yield f"flavors.{name}.price_per_gpu_hour", f"is not between 0 and {MAX_PRICE}"
+
+
+class Prices(_Section, frozen=True, kw_only=True):
+    """Where the prices of real clusters' GPUs are from."""
+
+    source: Literal["shipped", "google"] = "shipped"
+    factors: tuple[Factor, ...] = ()
+    sunk: tuple[Sunk, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Refuse a contract that contradicts itself. Raises ValueError, as its terms do."""
+        assert self.terms is not None
+
+    @property
+    def terms(self) -> Terms:
+        """The contract."""
+        return Terms(factors=self.factors, sunk=self.sunk)
+
+
+Cluster = Local | Kueue
 
 
 class Config(_Section, frozen=True, kw_only=True):
@@ -80,17 +165,17 @@ class Config(_Section, frozen=True, kw_only=True):
     log: Log = Log()
     metrics: Metrics = Metrics()
     loops: Loops = Loops()
+    prices: Prices = Prices()
     clusters: tuple[Cluster, ...] = ()
 
     def __post_init__(self) -> None:
         """Refuse what contradicts itself. Raises ValueError, which decoding reports."""
-        directories = [cluster.directory for cluster in self.clusters]
+        directories = [one.directory for one in self.clusters if isinstance(one, Local)]
         if len(set(directories)) != len(directories):
             raise ValueError("two clusters have one directory")
         for number, cluster in enumerate(self.clusters):
-            for what in ("directory", "world"):
-                if not Path(getattr(cluster, what)).is_absolute():
-                    raise ValueError(f"clusters[{number}].{what} is not an absolute path")
+            for field, why in cluster.problems():
+                raise ValueError(f"clusters[{number}].{field}: {why}")
 
 
 FIELDS: dict[str, str] = {
@@ -107,9 +192,48 @@ FIELDS: dict[str, str] = {
     "loops.converge_s": "Seconds between two comparisons of what should be with what is.",
     "loops.replicate_s": "Seconds between two looks at checkpoints and their copies.",
     "loops.reap_s": "Seconds between two looks for what is over or unknown.",
-    "clusters[].kind": "local: an embedded cluster on this machine.",
-    "clusters[].directory": "Where the embedded cluster keeps its state.",
-    "clusters[].world": "Its own file: its name, region, store, queues and flavors.",
+    "prices.source": "What GPUs of real clusters cost. shipped: list prices that come with the"
+    " program; google: Google's billing catalog, read twice a day with the machine's own"
+    " credentials, and the shipped list until that was read.",
+    "prices.factors": "A contract: list prices times a factor, such as"
+    ' { factor = 0.7, region = "us-central1", capacity_type = "ON_DEMAND", accelerator = "H100" };'
+    " what is left out fits everything, and of several that fit the one that names most holds.",
+    "prices.sunk": "Reservations that are paid for already, and cost a run nothing more, such as"
+    ' { accelerator = "H100", region = "us-central1" }.',
+    "clusters[local].kind": "local: an embedded cluster on this machine.",
+    "clusters[local].directory": "Where the embedded cluster keeps its state.",
+    "clusters[local].world": "Its own file: its name, region, store, queues and flavors.",
+    "clusters[kueue].kind": "kueue: a Kubernetes cluster with Kueue and JobSet.",
+    "clusters[kueue].name": "What users and logs call the cluster.",
+    "clusters[kueue].region": "The region that it stands in. Clusters of one region share a store.",
+    "clusters[kueue].namespace": "The namespace in which gangs are made.",
+    "clusters[kueue].store": "The directory of the region's store, as brokerd reaches it.",
+    "clusters[kueue].profiles": "A TOML file of pod profiles: what every gang of a flavor gets, and"
+    " where its processes find the store.",
+    "clusters[kueue].kubeconfig": "How it is reached: a kubeconfig file, or one of the next three.",
+    "clusters[kueue].context": "A context of the kubeconfig; empty: its current one.",
+    "clusters[kueue].in_cluster": "By the service account of the pod that brokerd runs in.",
+    "clusters[kueue].gke": "By Google's credentials: projects/PROJECT/locations/LOCATION/clusters/"
+    "NAME.",
+    "clusters[kueue].has_gke_nodes": "Whether its nodes are GKE's, so that gangs are held to their"
+    " capacity type by GKE's labels. One that gke names always has such.",
+    "clusters[kueue].queues": "The LocalQueues that runs may use; none: all of the namespace.",
+    "clusters[kueue].priority_classes": "The WorkloadPriorityClasses for gangs. The lowest, in"
+    " which gangs wait for a grant, should preempt nobody; none: all of the cluster.",
+    "clusters[kueue].allows_host_paths": "Whether profiles may show gangs directories of nodes.",
+    "clusters[kueue].gate_poll_s": "How often a gang at its gate looks at the store, in seconds;"
+    " training, three times as seldom.",
+    "clusters[kueue].flavors": "By flavor, what its nodes' labels do not tell, or tell otherwise.",
+    "clusters[kueue].flavors.*.capacity_type": "RESERVED, ON_DEMAND, SPOT or FLEX.",
+    "clusters[kueue].flavors.*.accelerator": "What runs ask for, such as H100.",
+    "clusters[kueue].flavors.*.accelerators_per_node": "How many a node has.",
+    "clusters[kueue].flavors.*.zones": "The zones that nodes come from.",
+    "clusters[kueue].flavors.*.max_nodes": "The most nodes there can be.",
+    "clusters[kueue].flavors.*.startup_s": "How long a node takes to come.",
+    "clusters[kueue].flavors.*.preemption_notice_s": "From the notice to the end of a node that is"
+    " taken away.",
+    "clusters[kueue].flavors.*.max_run_s": "How long a node stays at most.",
+    "clusters[kueue].flavors.*.price_per_gpu_hour": "US dollars, in the place of any other price.",
 }
 
 
@@ -128,7 +252,7 @@ def load(path: Path) -> Config:
 def parse(data: bytes, source: str) -> Config:
     """Read the text of a configuration file. Raises ConfigError, which names the field."""
     try:
-        return msgspec.convert(tomllib.loads(data.decode()), Config)
+        return msgspec.convert(_with_kinds(tomllib.loads(data.decode())), Config)
     except UnicodeDecodeError as error:
         raise ConfigError(f"{source} is not UTF-8 text") from error
     except RecursionError as error:
@@ -139,34 +263,77 @@ def parse(data: bytes, source: str) -> Config:
         raise ConfigError(f"{source}: {_in_words(str(error))}") from error
 
 
+def _with_kinds(raw: dict[str, Any]) -> dict[str, Any]:
+    """Fill in the kind of clusters that name none: they are embedded ones."""
+    clusters = raw.get("clusters")
+    if not isinstance(clusters, list):
+        return raw
+    filled = [{"kind": "local", **one} if isinstance(one, dict) else one for one in clusters]
+    return {**raw, "clusters": filled}
+
+
 def commented() -> str:
     """Return the file with every field, its meaning and its default, all commented out."""
     lines = ["# brokerd's configuration. Every field, with its default.", ""]
-    for section, fields in _sections():
-        lines.append(f"[[{section[:-2]}]]" if section.endswith("[]") else f"[{section}]")
-        if section.endswith("[]"):
-            lines[-1] = f"# {lines[-1]}"
-        for field, default in fields:
-            lines.append(f"# {FIELDS[f'{section}.{field}']}")
+    for section in SECTIONS:
+        lines.append(f"# {section.header}" if section.is_repeated else section.header)
+        for field, default in section.fields():
+            lines.append(f"# {FIELDS[f'{section.path}.{field}']}")
             lines.append(f"# {field} = {default}")
         lines.append("")
     return "\n".join(lines)
 
 
-def _sections() -> list[tuple[str, list[tuple[str, str]]]]:
-    sections = []
-    for top in msgspec.structs.fields(Config):
-        struct = Cluster if top.name == "clusters" else type(top.default)
-        name = f"{top.name}[]" if top.name == "clusters" else top.name
-        fields = [(f.name, _toml(f.default)) for f in msgspec.structs.fields(struct)]
-        sections.append((name, fields))
-    return sections
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Section:
+    """A table of the file. ``path`` begins its fields' names in ``FIELDS``."""
+
+    path: str
+    header: str
+    struct: type[_Section]
+    is_repeated: bool = False
+
+    def fields(self) -> Iterator[tuple[str, str]]:
+        """Yield each field with its default, as the file writes it."""
+        tag = self.struct.__struct_config__.tag
+        if tag is not None:
+            yield "kind", f'"{tag}"'
+        for field in msgspec.structs.fields(self.struct):
+            yield field.name, _toml(field)
 
 
-def _toml(value: object) -> str:
-    if value is msgspec.NODEFAULT:
-        return '"..."'
-    return f'"{value}"' if isinstance(value, str) else str(value)
+SECTIONS = (
+    *(
+        Section(path=top.name, header=f"[{top.name}]", struct=type(top.default))
+        for top in msgspec.structs.fields(Config)
+        if top.name != "clusters"
+    ),
+    Section(path="clusters[local]", header="[[clusters]]", struct=Local, is_repeated=True),
+    Section(path="clusters[kueue]", header="[[clusters]]", struct=Kueue, is_repeated=True),
+    Section(
+        path="clusters[kueue].flavors.*",
+        header="[clusters.flavors.NAME]",
+        struct=Flavor,
+        is_repeated=True,
+    ),
+)
+
+
+def _toml(field: msgspec.structs.FieldInfo) -> str:
+    match field.default:
+        case msgspec.NODEFAULT:
+            # A default that can be changed is made anew each time: here only tables are so.
+            return '"..."' if field.default_factory is msgspec.NODEFAULT else "{}"
+        case None:
+            return "..."
+        case bool() as value:
+            return str(value).lower()
+        case str() as value:
+            return f'"{value}"'
+        case tuple() as value:
+            return str(list(value))
+        case value:
+            return str(value)
 
 
 def _in_words(message: str) -> str:

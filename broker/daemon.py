@@ -133,11 +133,12 @@ def _print_config(_: argparse.Namespace) -> int:
 
 def _stop_embedded(parsed: argparse.Namespace) -> int:
     """End the embedded clusters, their gangs and their state; stores and the log stay."""
-    from broker.assembly import open_fleet
+    from broker.fleet.embedded import embedded
+    from broker.fleet.opening import open_fleet
     from regions.local.spawn import stop_all
 
     fleet = open_fleet(_config(parsed), _data(parsed))
-    asyncio.run(stop_all(fleet.connect()))
+    asyncio.run(stop_all(embedded(fleet)))
     sys.stdout.write("the embedded clusters and their gangs are ended\n")
     return 0
 

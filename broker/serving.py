@@ -10,10 +10,9 @@ import logging
 import os
 import signal
 import sys
-from collections.abc import Awaitable, Callable
-from functools import partial
 
-from broker.assembly import Broker, assemble, begin_life, open_fleet
+from broker.assembly import Broker, assemble, begin_life
+from broker.fleet.opening import open_fleet
 from broker.loops.running import keep_going
 from broker.options import Options, StartError
 from broker.runtime.clock import MachineReadings, SystemClock
@@ -44,21 +43,22 @@ async def serve(options: Options) -> None:
     ledger = open_early(log, clock, regions=fleet.regions)
     try:
         await begin_life(ledger)
-        clusters = fleet.connect()
-        await fleet.start(clusters, options.lifeline)
         metrics = Metrics()
         async with contextlib.AsyncExitStack() as stack:
+            links = fleet.connect()
+            stack.push_async_callback(links.close)
+            known = [region for region in fleet.regions if ledger.region(region).store]
+            await links.start(options.lifeline, known=known)
             broker = await assemble(
                 stack,
                 options.config,
                 options.data,
                 ledger=ledger,
                 fleet=fleet,
-                clusters=clusters.values(),
+                links=links,
                 clock=clock,
             )
-            mend = partial(fleet.mend, clusters, options.lifeline)
-            await _serve_with(stack, broker, options, metrics, stopped, mend=mend)
+            await _serve_with(stack, broker, options, metrics, stopped)
     finally:
         await ledger.close()
 
@@ -69,8 +69,6 @@ async def _serve_with(
     options: Options,
     metrics: Metrics,
     stopped: asyncio.Event,
-    *,
-    mend: Callable[[], Awaitable[None]],
 ) -> None:
     if options.metrics is not None:
         try:
@@ -95,7 +93,7 @@ async def _serve_with(
     )
     _greet(address, broker)
     try:
-        await broker.begin(keeper, metrics, mend)
+        await broker.begin(keeper, metrics, options.lifeline)
         await stopped.wait()
         _part(has_lifeline=options.lifeline is not None)
     finally:

@@ -41,7 +41,14 @@ class Endpoint:
     token: Callable[[], Awaitable[str]]
 
 
-Credentials = Kubeconfig | InCluster | Endpoint
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """A server whose address has to be looked up, and looked up again once it knows us no more."""
+
+    find: Callable[[], Awaitable[Endpoint]]
+
+
+Credentials = Kubeconfig | InCluster | Endpoint | Found
 
 
 class Login:
@@ -51,10 +58,12 @@ class Login:
         self._credentials = credentials
         self._within_s = within_s
         self._loader: config.kube_config.KubeConfigLoader | None = None
+        self._found: Endpoint | None = None
 
     def forget(self) -> None:
         """Read everything from the beginning next time: the file itself may be another."""
         self._loader = None
+        self._found = None
 
     async def refresh(self) -> Configuration:
         """Return a configuration with credentials that hold now. Raises AccessError."""
@@ -79,10 +88,11 @@ class Login:
             case InCluster():
                 # The minute of the caller is the refresh: its token's file is read anew here.
                 config.load_incluster_config(configuration, try_refresh_token=False)
-            case Endpoint(host=host, ca_pem=ca_pem, token=token):
-                configuration.host = host.rstrip("/")
-                configuration.ca_cert_data = ca_pem or None
-                configuration.api_key["BearerToken"] = f"Bearer {await token()}"
+            case Endpoint() as endpoint:
+                await _enter(configuration, endpoint)
+            case Found(find=find):
+                self._found = self._found or await find()
+                await _enter(configuration, self._found)
 
     async def _from_file(self, configuration: Configuration, path: str, context: str) -> None:
         if self._loader is not None:
@@ -92,6 +102,12 @@ class Login:
         self._loader = await config.load_kube_config(
             _there(path), context or None, configuration, persist_config=False
         )
+
+
+async def _enter(configuration: Configuration, endpoint: Endpoint) -> None:
+    configuration.host = endpoint.host.rstrip("/")
+    configuration.ca_cert_data = endpoint.ca_pem or None
+    configuration.api_key["BearerToken"] = f"Bearer {await endpoint.token()}"
 
 
 def identity(configuration: Configuration) -> tuple[object, ...]:

@@ -5,7 +5,7 @@ cannot be offered, and is told as a doubt, with what ops can write to end it; it
 unknown. Read ``queues_seen`` first.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
 
@@ -26,13 +26,23 @@ class QueueSettings:
     """Which queues are ours to use, and what ops wrote of their flavors.
 
     ``queues`` are names of LocalQueues in ``namespace``; empty: all that are there. ``prices`` are
-    per GPU and hour, by flavor.
+    per GPU and hour, by flavor; ``price_of`` tells them for a capacity type, an accelerator and how
+    many a node has, where no flavor's is there.
     """
 
     namespace: str
     queues: frozenset[str] = frozenset()
     flavors: Mapping[str, FlavorSettings] = field(default_factory=dict)
     prices: Mapping[str, Decimal] = field(default_factory=dict)
+    price_of: Callable[[str, str, int], Decimal | None] | None = None
+
+    def price(self, flavor: str, is_: Description) -> Decimal | None:
+        """Return what a GPU of a flavor costs for an hour, None when nobody says."""
+        if flavor in self.prices or self.price_of is None or is_.accelerators_per_node is None:
+            return self.prices.get(flavor)
+        return self.price_of(
+            is_.capacity_type.word, is_.accelerator.word, is_.accelerators_per_node
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,7 +144,7 @@ class _Look:
             accelerators_per_node=is_.accelerators_per_node,
             capacity_type=is_.capacity_type.word,
             zones=is_.zones,
-            price_per_gpu_hour=self._settings.prices.get(name),
+            price_per_gpu_hour=self._settings.price(name, is_),
             nominal=standing.nominal if standing is not None else None,
             reserved=standing.reserved if standing is not None else None,
             used=standing.used if standing is not None else None,

@@ -110,12 +110,16 @@ class Sight:
         self._running: dict[str, asyncio.Task[None]] = {}
 
     async def run(self) -> None:
-        """Follow the cluster until cancelled."""
-        async with asyncio.TaskGroup() as group:
-            while True:
-                await self._look_anew(group)
-                pause_s = REDISCOVER_S if not self.trouble else RETRY_S
-                await self._clock.pause(pause_s * (0.5 + self._chance.random()))
+        """Follow the cluster until cancelled. It can be run again after it raised: what was known
+        stays, and grows old, until each thing was listed anew."""
+        try:
+            async with asyncio.TaskGroup() as group:
+                while True:
+                    await self._look_anew(group)
+                    pause_s = REDISCOVER_S if not self.trouble else RETRY_S
+                    await self._clock.pause(pause_s * (0.5 + self._chance.random()))
+        finally:
+            self._running.clear()
 
     def informer(self, name: str) -> Informer[Any] | None:
         """Return who follows something, None while it is not known whether it is served."""
@@ -164,7 +168,8 @@ class Sight:
         for followed in FOLLOWED:
             version = served.version(followed.kind)
             informer = self._informers.get(followed.name)
-            if informer is not None and informer.version == version:
+            is_followed = followed.name in self._running
+            if is_followed and informer is not None and informer.version == version:
                 continue
             await self._leave(followed.name)
             if version is not None:

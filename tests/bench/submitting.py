@@ -23,8 +23,9 @@ from typing import Any
 import grpc
 import grpc.aio
 
-from broker.assembly import assemble, begin_life, open_fleet
+from broker.assembly import assemble, begin_life
 from broker.config import Config
+from broker.fleet.opening import open_fleet
 from broker.runtime import event_loop
 from broker.runtime.clock import MachineReadings, SystemClock
 from broker.sdk.intent import parse_intent
@@ -170,7 +171,7 @@ async def _edge(address: str, folder: Path, ended: asyncio.Event) -> None:
     fleet = open_fleet(config, folder)
     ledger = open_ledger(folder / LOG_NAME, clock, regions=fleet.regions, is_threaded=True)
     await begin_life(ledger)
-    clusters = fleet.connect()
+    links = fleet.connect()
     async with contextlib.AsyncExitStack() as stack:
         broker = await assemble(
             stack,
@@ -178,7 +179,7 @@ async def _edge(address: str, folder: Path, ended: asyncio.Event) -> None:
             folder,
             ledger=ledger,
             fleet=fleet,
-            clusters=clusters.values(),
+            links=links,
             clock=clock,
         )
         server = await build_server(broker.ports)

@@ -1,6 +1,5 @@
 """brokerd's configuration: every field documented, everything else refused by name."""
 
-import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -8,6 +7,15 @@ from hypothesis import strategies as st
 from broker import config
 from broker.config import Config, ConfigError, parse
 
+KUEUE = b"""
+[[clusters]]
+kind = 'kueue'
+name = 'research'
+region = 'eu-west4'
+namespace = 'team-a'
+store = '/s'
+profiles = '/p'
+"""
 CASES = {
     "an unknown field is refused by name": (b"[server]\nadress = 'x'", "server: .*adress"),
     "an unknown section is refused by name": (b"[sever]\n", "sever"),
@@ -26,7 +34,7 @@ CASES = {
         r"clusters\[0\].*world",
     ),
     "an unknown kind of cluster is refused": (
-        b"[[clusters]]\nkind = 'gke'\ndirectory = '/d'\nworld = '/w'",
+        b"[[clusters]]\nkind = 'eks'\ndirectory = '/d'\nworld = '/w'",
         r"clusters\[0\]\.kind",
     ),
     "a relative path is refused": (
@@ -36,6 +44,42 @@ CASES = {
     "two clusters cannot share a directory": (
         b"[[clusters]]\ndirectory='/d'\nworld='/w'\n[[clusters]]\ndirectory='/d'\nworld='/v'",
         "one directory",
+    ),
+    "a cluster of Kueue without a way to it is refused": (
+        KUEUE + b"kubeconfig = ''",
+        r"clusters\[0\]\.kubeconfig: set just one",
+    ),
+    "two ways to one cluster are refused": (
+        KUEUE + b"in_cluster = true\nkubeconfig = '/k'",
+        r"clusters\[0\]\.kubeconfig: set just one",
+    ),
+    "a context without a kubeconfig is refused": (
+        KUEUE + b"in_cluster = true\ncontext = 'c'",
+        r"clusters\[0\]\.context",
+    ),
+    "a store that is no absolute path is refused": (
+        KUEUE.replace(b"/s", b"s") + b"in_cluster = true",
+        r"clusters\[0\]\.store: is not an absolute path",
+    ),
+    "a GKE cluster is named in full": (
+        KUEUE + b"gke = 'research'",
+        r"clusters\[0\]\.gke",
+    ),
+    "a region is an id": (
+        KUEUE.replace(b"eu-west4", b"EU") + b"in_cluster = true",
+        r"clusters\[0\]\.region",
+    ),
+    "an unknown field of a flavor is refused by its path": (
+        KUEUE + b"in_cluster = true\n[clusters.flavors.spot]\ncapacity = 'SPOT'",
+        r"clusters\[0\]\.flavors\[\].*capacity",
+    ),
+    "a price below nothing is refused": (
+        KUEUE + b"in_cluster = true\n[clusters.flavors.spot]\nprice_per_gpu_hour = -1.5",
+        r"clusters\[0\]\.flavors\.spot\.price_per_gpu_hour",
+    ),
+    "a factor that is not one is refused": (
+        b"[prices]\nfactors = [{ factor = -0.5 }]",
+        r"prices.*factors\[0\]",
     ),
     "text that is not TOML is refused": (b"x = ", "not TOML"),
     "bytes that are not text are refused": (b"\xff\xfe", "UTF-8"),
@@ -56,14 +100,8 @@ def test_the_printed_file_is_the_default_and_names_every_field() -> None:
 
 
 def test_every_field_is_documented() -> None:
-    sections = {
-        f.name: config.Cluster if f.name == "clusters" else type(f.default)
-        for f in msgspec.structs.fields(Config)
-    }
     found = {
-        f"{name}{'[]' if name == 'clusters' else ''}.{field.name}"
-        for name, struct in sections.items()
-        for field in msgspec.structs.fields(struct)
+        f"{section.path}.{field}" for section in config.SECTIONS for field, _ in section.fields()
     }
     assert found == set(config.FIELDS)
 

@@ -9,7 +9,6 @@ from dataclasses import replace
 from decimal import Decimal
 from typing import Annotated
 
-import msgspec
 from msgspec import Meta, Struct
 
 from regions.gcp.prices.book import Ask, Book, Quote
@@ -18,10 +17,6 @@ Word = Annotated[str, Meta(max_length=63)]
 
 RESERVED, ON_DEMAND = "RESERVED", "ON_DEMAND"
 MOST_FACTOR = Decimal(10)
-
-
-class TermsError(Exception):
-    """Terms that cannot be used; the message names the field."""
 
 
 class Factor(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -45,6 +40,15 @@ class Terms(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     factors: tuple[Factor, ...] = ()
     sunk: tuple[Sunk, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Refuse what contradicts itself or cannot be meant. Raises ValueError."""
+        for at, each in enumerate(self.factors):
+            if not (each.factor.is_finite() and 0 < each.factor <= MOST_FACTOR):
+                raise ValueError(f"factors[{at}].factor is {each.factor}, not in (0, 10]")
+            for other in self.factors[:at]:
+                if _named(other) == _named(each) and _overlaps(other, each):
+                    raise ValueError(f"factors[{at}] and an earlier one fit the same prices")
 
     def quote(self, book: Book, ask: Ask, now_s: float) -> Quote:
         """Answer as a book does, with the contract over it."""
@@ -75,21 +79,6 @@ class Terms(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
             per_gpu_hour=round(quote.per_gpu_hour * best.factor, 6),
             why=f"{quote.why}, times {best.factor} by contract",
         )
-
-
-def read_terms(raw: object) -> Terms:
-    """Read terms from a region's configuration. Raises TermsError."""
-    try:
-        terms = msgspec.convert(raw, Terms, str_keys=True)
-    except msgspec.ValidationError as error:
-        raise TermsError(f"prices: {error}") from error
-    for at, each in enumerate(terms.factors):
-        if not (each.factor.is_finite() and 0 < each.factor <= MOST_FACTOR):
-            raise TermsError(f"prices: factors[{at}].factor is {each.factor}, not in (0, 10]")
-        for other in terms.factors[:at]:
-            if _named(other) == _named(each) and _overlaps(other, each):
-                raise TermsError(f"prices: factors[{at}] and an earlier one fit the same prices")
-    return terms
 
 
 def _fits(factor: Factor, ask: Ask) -> bool:

@@ -9,6 +9,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from regions.gcp.errors import BusyError
@@ -16,7 +17,7 @@ from regions.gcp.prices.book import DAY_S, Ask, Book, Price, Quote
 from regions.gcp.prices.filing import MAX_FILE_BYTES, PriceFile, UnusableFileError
 from regions.gcp.prices.keeping import REFRESH_S, RETRY_S, PriceKeeper
 from regions.gcp.prices.shipped import shipped
-from regions.gcp.prices.terms import Terms, TermsError, read_terms
+from regions.gcp.prices.terms import Terms
 from tests.unit.regions.gcp.making import NOW_S
 
 ASK = Ask(region="us-central1", capacity_type="SPOT", accelerator="H100")
@@ -206,7 +207,7 @@ async def test_a_disk_that_takes_nothing_is_said(tmp_path: Path) -> None:
     assert "prices are not kept for a restart" in prices.troubles[-1]
 
 
-TERMS = read_terms(
+TERMS = msgspec.convert(
     {
         "factors": [
             {"factor": "0.9"},
@@ -215,7 +216,8 @@ TERMS = read_terms(
             {"factor": "0.7", "capacity_type": "RESERVED"},
         ],
         "sunk": [{"accelerator": "H100", "region": "us-east4"}],
-    }
+    },
+    Terms,
 )
 
 
@@ -265,5 +267,5 @@ def test_a_contract_makes_no_price_where_there_is_none() -> None:
     ],
 )
 def test_terms_that_cannot_hold_are_refused_by_name(raw: object, why: str) -> None:
-    with pytest.raises(TermsError, match=why):
-        read_terms(raw)
+    with pytest.raises(msgspec.ValidationError, match=why):
+        msgspec.convert(raw, Terms)

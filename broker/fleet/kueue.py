@@ -1,0 +1,207 @@
+"""A cluster of Kubernetes with Kueue, as a configuration names it (imports its client).
+
+The rule: nothing is asked of a cluster to join it; one that does not answer is an outage of its
+region. Its store is a directory that ops mounted: it is marked as a store when the log meets it for
+the first time, and never again. Read ``KueueLink`` first.
+"""
+
+import asyncio
+import random
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from broker.config import ConfigError, Flavor, Kueue
+from broker.fleet.fleet import Work
+from broker.fleet.pricing import Pricing
+from broker.loops.outposts import Outpost
+from broker.options import StartError
+from regions.kueue.access import Api
+from regions.kueue.clock import SystemClock
+from regions.kueue.cluster import KueueCluster
+from regions.kueue.credentials import Credentials, Found, InCluster, Kubeconfig
+from regions.kueue.flavors import FlavorSettings
+from regions.kueue.profile_rules import ProfileError, read_profiles
+from regions.kueue.profiles import Profiles
+from regions.kueue.queue_view import QueueSettings
+from regions.kueue.site import Pace
+from regions.kueue.sites import KueueSettings
+from regions.launcher.store import MARKER, DirectoryStore
+
+MAX_PROFILES_BYTES = 1 << 20
+LEAST_FRESH_S, FRESH_POLLS = 4.0, 15
+"""A gate's count proves that its process is there for so many of its looks, and so long at least:
+a busy machine, or a store over a network, delays a few of them."""
+CONTROL_POLLS, REPORT_POLLS = 3.0, 5.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KueueMember:
+    """One cluster with Kueue."""
+
+    entry: Kueue
+    settings: KueueSettings
+    credentials: Credentials
+    needs_image: bool = True
+
+    @property
+    def cluster(self) -> str:
+        """Its name."""
+        return self.entry.name
+
+    @property
+    def region(self) -> str:
+        """Where it stands."""
+        return self.entry.region
+
+    @property
+    def store(self) -> Path:
+        """Its region's store, as brokerd reaches it."""
+        return Path(self.entry.store)
+
+    def connect(self) -> "KueueLink":
+        """Return the way to it."""
+        return KueueLink(self)
+
+
+class KueueLink:
+    """The way to a cluster with Kueue."""
+
+    def __init__(self, member: KueueMember) -> None:
+        self._member = member
+        clock = SystemClock()
+        self._api = Api(member.credentials, clock)
+        self.port = KueueCluster(
+            self._api,
+            DirectoryStore(str(member.store)),
+            member.settings,
+            clock=clock,
+            chance=random.Random(),
+        )
+
+    @property
+    def outpost(self) -> Outpost:
+        """The cluster behind its port."""
+        port = self.port
+        return Outpost(cluster=port.cluster, region=port.region, port=port, news=port)
+
+    @property
+    def works(self) -> tuple[tuple[str, Work], ...]:
+        """It is followed as long as the broker runs."""
+        return ((f"watcher {self._member.cluster}", self.port.run),)
+
+    async def start(self, lifeline: int | None, *, is_known: bool) -> None:
+        """Mark the store of a region that is new as one. Raises StartError where it cannot be."""
+        if not is_known:
+            await asyncio.to_thread(_mark, self._member)
+
+    async def mend(self, lifeline: int | None) -> None:
+        """Nothing of it is ours to start."""
+
+    async def close(self) -> None:
+        """Let go of its connections."""
+        await self._api.close()
+
+
+def members_of(named: Mapping[int, Kueue], pricing: Pricing) -> list[KueueMember]:
+    """Return the members, by their place in the configuration. Raises ConfigError."""
+    return [_member(f"clusters[{at}]", one, pricing) for at, one in named.items()]
+
+
+def _member(at: str, entry: Kueue, pricing: Pricing) -> KueueMember:
+    return KueueMember(
+        entry=entry,
+        settings=settings_of(entry, _profiles(at, entry), pricing),
+        credentials=_credentials(entry),
+    )
+
+
+def settings_of(entry: Kueue, profiles: Profiles, pricing: Pricing) -> KueueSettings:
+    """Return a cluster's settings, as it takes them."""
+    poll_s = entry.gate_poll_s
+    fresh_s = max(LEAST_FRESH_S, FRESH_POLLS * poll_s)
+    return KueueSettings(
+        cluster=entry.name,
+        region=entry.region,
+        queues=QueueSettings(
+            namespace=entry.namespace,
+            queues=frozenset(entry.queues),
+            flavors={name: _flavor(one) for name, one in entry.flavors.items()},
+            prices={
+                name: one.price_per_gpu_hour
+                for name, one in entry.flavors.items()
+                if one.price_per_gpu_hour is not None
+            },
+            price_of=pricing.at(entry.region),
+        ),
+        profiles=profiles,
+        is_gke=entry.has_gke_nodes or bool(entry.gke),
+        priority_classes=frozenset(entry.priority_classes),
+        pace=Pace(
+            gate_poll_s=poll_s,
+            gate_fresh_s=fresh_s,
+            control_poll_s=CONTROL_POLLS * poll_s,
+            report_s=REPORT_POLLS * poll_s,
+        ),
+        gate_fresh_s=fresh_s,
+    )
+
+
+def _flavor(said: Flavor) -> FlavorSettings:
+    return FlavorSettings(
+        capacity_type=said.capacity_type,
+        accelerator=said.accelerator,
+        accelerators_per_node=said.accelerators_per_node,
+        zones=said.zones,
+        max_nodes=said.max_nodes,
+        startup_s=said.startup_s,
+        preemption_notice_s=said.preemption_notice_s,
+        max_run_s=said.max_run_s,
+    )
+
+
+def _profiles(at: str, entry: Kueue) -> Profiles:
+    path = Path(entry.profiles)
+    try:
+        with path.open("rb") as file:
+            data = file.read(MAX_PROFILES_BYTES + 1)
+        if len(data) > MAX_PROFILES_BYTES:
+            raise ConfigError(f"{at}.profiles: {path} is larger than {MAX_PROFILES_BYTES} bytes")
+        raw = tomllib.loads(data.decode())
+        return read_profiles(raw, allows_host_paths=entry.allows_host_paths)
+    except OSError as error:
+        raise ConfigError(f"{at}.profiles: {path} cannot be read: {error.strerror}") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise ConfigError(f"{at}.profiles: {path} is not TOML: {error}") from error
+    except ProfileError as error:
+        raise ConfigError(f"{at}.profiles: {path}: {error}") from error
+
+
+def _credentials(entry: Kueue) -> Credentials:
+    if entry.in_cluster:
+        return InCluster()
+    if entry.kubeconfig:
+        return Kubeconfig(path=entry.kubeconfig, context=entry.context)
+
+    from broker.fleet.google import find_endpoint
+
+    return Found(find=find_endpoint(entry.gke))
+
+
+def _mark(member: KueueMember) -> None:
+    """Mark a directory as a store. An absent one is not made: a disk may have to be mounted."""
+    store, region = member.store, member.region
+    if not store.is_dir():
+        raise StartError(
+            f"the store of {region}, {store}, is no directory: mount or make it, so that the pods"
+            " of its clusters reach it too"
+        )
+    if (store / MARKER).exists():
+        return
+    try:
+        DirectoryStore.create(str(store))
+    except OSError as error:
+        raise StartError(
+            f"the store of {region}, {store}, cannot be written: {error.strerror}"
+        ) from error

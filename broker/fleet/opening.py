@@ -1,0 +1,73 @@
+"""From a configuration to the clusters that it names.
+
+The rule: whatever cannot be is refused here, before anything was started, by the path of the field
+that says it. Read ``open_fleet`` first.
+"""
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from broker.config import Config, Kueue, Local
+from broker.embedded import default_worlds
+from broker.fleet.embedded import EmbeddedMember
+from broker.fleet.fleet import Fleet, Member
+from broker.options import StartError
+from regions.local import config as worlds
+
+
+def open_fleet(config: Config, data: Path) -> Fleet:
+    """Return the clusters that are configured, or the embedded default.
+
+    Raises ConfigError or StartError.
+    """
+    if not config.clusters:
+        default = default_worlds(data).items()
+        return Fleet(members=tuple(EmbeddedMember(directory=d, world=w) for d, w in default))
+    local = [each for each in config.clusters if isinstance(each, Local)]
+    members: list[Member] = [
+        EmbeddedMember(directory=Path(one.directory), world=worlds.load(Path(one.world)))
+        for one in local
+    ]
+    _check_directories(local)
+    if len(local) == len(config.clusters):
+        _check_apart(members)
+        return Fleet(members=tuple(members))
+
+    from broker.fleet.kueue import members_of
+    from broker.fleet.pricing import open_pricing
+
+    pricing = open_pricing(config.prices, data)
+    named = {at: one for at, one in enumerate(config.clusters) if isinstance(one, Kueue)}
+    members += members_of(named, pricing)
+    _check_apart(members)
+    return Fleet(members=tuple(members), works=pricing.works)
+
+
+def _check_directories(local: Iterable[Local]) -> None:
+    """Refuse two clusters of one directory; it is told by where it leads: two links to one are."""
+    known: dict[Path, str] = {}
+    for one in local:
+        twin = known.setdefault(Path(one.directory).resolve(), one.directory)
+        if twin != one.directory:
+            raise StartError(f"clusters {one.directory} and {twin} are one directory")
+
+
+def _check_apart(members: Iterable[Member]) -> None:
+    """Refuse two clusters of one name, a region with two stores, and a store of two regions."""
+    clusters: set[str] = set()
+    stores: dict[str, Path] = {}
+    regions: dict[Path, str] = {}
+    for each in members:
+        store, region = each.store.resolve(), each.region
+        if each.cluster in clusters:
+            raise StartError(f"cluster {each.cluster} is named twice")
+        clusters.add(each.cluster)
+        if stores.setdefault(region, store) != store:
+            raise StartError(
+                f"region {region} has two stores, {stores[region]} and {store}: all clusters of a"
+                " region share one"
+            )
+        if regions.setdefault(store, region) != region:
+            raise StartError(
+                f"regions {regions[store]} and {region} have one store, {store}: each needs its own"
+            )

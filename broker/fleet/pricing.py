@@ -1,0 +1,75 @@
+"""What a GPU of a real cluster costs: a book of prices, with a contract over it.
+
+The rule: to ask is no call. Prices that cannot be read anew grow old, and that is said; a price
+that nobody knows is none. Read ``Pricing`` first.
+"""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from decimal import Decimal
+from pathlib import Path
+from typing import Protocol
+
+from broker.config import Prices
+from broker.fleet.fleet import Work
+from regions.gcp.prices.book import Ask, Book, Quote
+from regions.gcp.prices.shipped import shipped
+from regions.gcp.prices.terms import Terms
+
+PriceOf = Callable[[str, str, int], Decimal | None]
+"""US dollars per GPU and hour for a capacity type, an accelerator and how many a node has."""
+
+
+class Quoting(Protocol):
+    """Who answers for prices: a book with terms, or one that is kept up to date."""
+
+    def quote(self, ask: Ask, now_s: float) -> Quote:
+        """Answer as of a Unix time."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Listed:
+    """One book, as it is."""
+
+    book: Book
+    terms: Terms
+
+    def quote(self, ask: Ask, now_s: float) -> Quote:
+        """Answer from the book, with the contract over it."""
+        return self.terms.quote(self.book, ask, now_s)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pricing:
+    """Prices for all clusters. ``works`` keeps them up to date."""
+
+    quoting: Quoting
+    works: tuple[tuple[str, Work], ...] = ()
+    wall_s: Callable[[], float] = time.time
+
+    def at(self, region: str) -> PriceOf:
+        """Return who tells the prices of a region."""
+
+        def price(capacity_type: str, accelerator: str, per_node: int) -> Decimal | None:
+            ask = Ask(
+                region=region,
+                capacity_type=capacity_type,
+                accelerator=accelerator,
+                per_node=per_node,
+            )
+            return self.quoting.quote(ask, self.wall_s()).per_gpu_hour
+
+        return price
+
+
+def open_pricing(prices: Prices, data: Path) -> Pricing:
+    """Return the prices that a configuration asks for; Google's are kept under ``data``."""
+    if prices.source == "shipped":
+        return Pricing(quoting=Listed(book=shipped(), terms=prices.terms))
+
+    from broker.fleet.google import google_prices
+
+    keeper, work = google_prices(prices.terms, data / "prices.json")
+    return Pricing(quoting=keeper, works=(("prices", work),))
