@@ -26,6 +26,7 @@ from broker.loops.converger import Converger
 from broker.loops.desk import Clock, Counts, Desk, Log
 from broker.loops.doubting import Doubter
 from broker.loops.epochs import EpochBook
+from broker.loops.manifests import Manifests
 from broker.loops.observer import Observer
 from broker.loops.off_loop import OffLoop
 from broker.loops.outposts import Outpost, Outposts
@@ -91,6 +92,7 @@ class Agents:
     reaper: Reaper
     restorer: Restorer
     answers: Answers
+    manifests: Manifests
     strangers: Strangers
 
 
@@ -163,6 +165,7 @@ def make_agents(parts: Parts) -> Agents:
             strangers=shared.strangers,
             folders=parts.folders,
         ),
+        manifests=Manifests(parts.log, outposts),
         strangers=shared.strangers,
     )
 

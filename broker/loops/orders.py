@@ -10,7 +10,7 @@ from broker.loops.sight import epoch_key
 from broker.model.checkpoint import CheckpointRef, EpochId
 from broker.model.moment import Moment
 from broker.model.policy import RegionPolicy
-from broker.model.run import Epoch, Placement, Run
+from broker.model.run import Epoch, Placement, Run, Site
 from regions.cluster import (
     Action,
     Drain,
@@ -34,10 +34,15 @@ PRIORITY_SPAN = 1_000_000  # a waiting gang is below every granted one, whatever
 
 def queue(run: Run, placement: Placement, policy: RegionPolicy, mark: str) -> Queue:
     """Return the order that puts a placement's gang into its queue, gated, with the log's mark."""
-    workload, site = run.intent.workload, placement.site
-    option = run.hardware(placement)
+    return order(run, placement.id, placement.site, policy, mark)
+
+
+def order(run: Run, placement: str, site: Site, policy: RegionPolicy, mark: str) -> Queue:
+    """Return what ``queue`` does, for a placement by its id that may not have been made yet."""
+    workload = run.intent.workload
+    option = workload.hardware[site.hardware_index]
     return Queue(
-        placement=placement.id,
+        placement=placement,
         run_key=run.uid,
         run_name=run.name,
         queue=site.key.queue,
@@ -68,7 +73,7 @@ def queue(run: Run, placement: Placement, policy: RegionPolicy, mark: str) -> Qu
             "team": run.intent.team,
             "owner": run.intent.owner,
             "run": run.name,
-            "placement": placement.id,
+            "placement": placement,
             "capacity_type": site.capacity_type.value,
             MARK: mark,
         },

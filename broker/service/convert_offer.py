@@ -26,6 +26,11 @@ def _where(offer: Offer) -> tuple[FlavorKey, int]:
     return offer.key, offer.hardware_index
 
 
+def offered_place(offer: Offer) -> offer_pb2.Place:
+    """Return where an offer is."""
+    return _place(offer.key, offer.region, offer.capacity_type)
+
+
 def _place(key: FlavorKey, region: str, capacity_type: CapacityType) -> offer_pb2.Place:
     return offer_pb2.Place(
         region=region,
@@ -39,7 +44,7 @@ def _place(key: FlavorKey, region: str, capacity_type: CapacityType) -> offer_pb
 def _offer(one: Compared, *, is_chosen: bool) -> offer_pb2.Offer:
     offer = one.offer
     return offer_pb2.Offer(
-        place=_place(offer.key, offer.region, offer.capacity_type),
+        place=offered_place(offer),
         hardware_index=offer.hardware_index,
         nodes=offer.nodes,
         gpus=offer.gpus,

@@ -12,13 +12,14 @@ from broker.history.commands import Command, SubmitRun
 from broker.history.events import Recorded
 from broker.history.regional import BrokerState, RegionState, TeamState
 from broker.model.actor import Actor
-from broker.model.capacity import ClusterFacts
+from broker.model.capacity import ClusterFacts, Offer
 from broker.model.checkpoint import CheckpointRef
 from broker.model.faults import Fault
 from broker.model.intent import Intent
+from broker.model.manifest import Manifest
 from broker.model.moment import Moment
 from broker.model.policy import TeamStanding
-from broker.model.run import Progress, Run
+from broker.model.run import Placement, Progress, Run
 from broker.model.sightings import CheckpointFile, Orphan, Replica
 from broker.placement.explain import Explanation
 from broker.placement.nearest import NeverFits
@@ -169,6 +170,18 @@ class Checkpoints(Protocol):
         ...
 
 
+class Manifests(Protocol):
+    """What is sent to clusters."""
+
+    def manifest(self, run: Run, placement: Placement) -> Manifest:
+        """Return what is sent for a placement."""
+        ...
+
+    def offered(self, run: Run, offer: Offer) -> Manifest:
+        """Return what would be sent if the run were placed on an offer."""
+        ...
+
+
 class Faults(Protocol):
     """The embedded clusters' faults."""
 
@@ -227,6 +240,7 @@ class Ports:
     live: Live
     logs: Logs
     checkpoints: Checkpoints
+    manifests: Manifests
     faults: Faults
     bundles: Bundles
     workings: Workings

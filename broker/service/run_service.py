@@ -31,6 +31,7 @@ from broker.service.edge import Send, Streams, streaming, unary, unary_within
 from broker.service.errors import invalid, not_found
 from broker.service.judging import new_terms
 from broker.service.listing import list_checkpoints, list_runs, timeline
+from broker.service.manifests import manifests
 from broker.service.ports import Ports
 from broker.service.replicas import replicas_message
 from broker.service.showing import shown
@@ -134,6 +135,13 @@ class RunService(run_service_pb2_grpc.RunServiceServicer):
         run, now = self._run(request.name), self._ports.clock.now()
         estimate = estimate_message(run, self._ports.explainer.explain(run, now))
         return run_service_pb2.ExplainRunResponse(run=shown(self._ports, run), estimate=estimate)
+
+    @unary
+    async def GetManifest(
+        self, request: run_service_pb2.GetManifestRequest, _: Actor
+    ) -> run_service_pb2.GetManifestResponse:
+        """Say what is sent to clusters for the run."""
+        return manifests(self._ports, self._run(request.name), request)
 
     @unary
     async def GetTimeline(

@@ -27,6 +27,7 @@ from broker.service.convert_run import run_message, tell_run
 from broker.service.errors import InvalidArgument, Violation, invalid, not_found
 from broker.service.gathering import whole_refusal
 from broker.service.judging import intent_violations
+from broker.service.manifests import foreseen
 from broker.service.ports import Ports
 from broker.v1 import run_pb2, run_service_pb2
 
@@ -43,6 +44,7 @@ async def submit(
         team = fields.team_id(request.parent)
         request_id = fields.request_id(request.request_id)
         run_id = _run_id(request)
+        _check_manifest(request)
         if not request.HasField("intent"):
             raise invalid("intent", "is required")
         intent = intent_of(request.intent, team=team, owner=actor.name, field="intent")
@@ -57,7 +59,7 @@ async def submit(
     )
     if request.validate_only:
         await _judge(ports, command, intent_violations(ports, intent))
-        return _estimate(ports, command, actor)
+        return _estimate(ports, command, actor, with_manifest=request.manifest)
     await _judge(ports, command, _violations(ports, intent))
     run = await _create(ports, command, actor)
     response = run_service_pb2.SubmitRunResponse()
@@ -117,6 +119,7 @@ def _whole_refusal(
         lambda: fields.team_id(parent),
         lambda: fields.request_id(request.request_id),
         lambda: _run_id(request),
+        lambda: _check_manifest(request),
         has_intent,
     )
     team = parent.removeprefix("teams/")
@@ -220,7 +223,9 @@ def no_checkpoint(run: Run, step: int) -> Refused:
     )
 
 
-def _estimate(ports: Ports, command: SubmitRun, actor: Actor) -> run_service_pb2.SubmitRunResponse:
+def _estimate(
+    ports: Ports, command: SubmitRun, actor: Actor, *, with_manifest: bool
+) -> run_service_pb2.SubmitRunResponse:
     """Answer as if the run had been submitted, without telling anyone."""
     now = ports.clock.now()
     submitted = Submitted(
@@ -238,8 +243,10 @@ def _estimate(ports: Ports, command: SubmitRun, actor: Actor) -> run_service_pb2
     if command.name.endswith(f"/{UNNAMED}"):
         message.ClearField("name")
     message.ClearField("uid")
-    estimate = estimate_message(run, ports.explainer.explain(run, now))
-    return run_service_pb2.SubmitRunResponse(run=message, estimate=estimate)
+    explanation = ports.explainer.explain(run, now)
+    estimate = estimate_message(run, explanation)
+    manifest = foreseen(ports, run, explanation) if with_manifest else None
+    return run_service_pb2.SubmitRunResponse(run=message, estimate=estimate, manifest=manifest)
 
 
 def _run_id(request: run_service_pb2.SubmitRunRequest | run_service_pb2.ForkRunRequest) -> str:
@@ -247,6 +254,15 @@ def _run_id(request: run_service_pb2.SubmitRunRequest | run_service_pb2.ForkRunR
     if request.run_id and not names.is_id(request.run_id):
         raise invalid("run_id", f"is not an id; {names.ID_RULE}")
     return request.run_id
+
+
+def _check_manifest(
+    request: run_service_pb2.SubmitRunRequest | run_service_pb2.ForkRunRequest,
+) -> None:
+    if not isinstance(request, run_service_pb2.SubmitRunRequest):
+        return
+    if request.manifest and not request.validate_only:
+        raise invalid("manifest", "is told with validate_only alone; GetManifest tells it of a run")
 
 
 def _name(ports: Ports, team: str, run_id: str, *, is_real: bool) -> str:

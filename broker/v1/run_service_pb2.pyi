@@ -38,6 +38,7 @@ class SubmitRunRequest(_message.Message):
     INTENT_FIELD_NUMBER: _builtins.int
     REQUEST_ID_FIELD_NUMBER: _builtins.int
     VALIDATE_ONLY_FIELD_NUMBER: _builtins.int
+    MANIFEST_FIELD_NUMBER: _builtins.int
     parent: _builtins.str
     """The team: teams/{team}"""
     run_id: _builtins.str
@@ -50,6 +51,8 @@ class SubmitRunRequest(_message.Message):
     """
     validate_only: _builtins.bool
     """Only check, and say where it would go."""
+    manifest: _builtins.bool
+    """With validate_only: also say what would be sent to the place where it would go."""
     @_builtins.property
     def intent(self) -> _intent_pb2.Intent:
         """What the user wants."""
@@ -62,10 +65,11 @@ class SubmitRunRequest(_message.Message):
         intent: _intent_pb2.Intent | None = ...,
         request_id: _builtins.str = ...,
         validate_only: _builtins.bool = ...,
+        manifest: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["intent", b"intent"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["intent", b"intent", "parent", b"parent", "request_id", b"request_id", "run_id", b"run_id", "validate_only", b"validate_only"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["intent", b"intent", "manifest", b"manifest", "parent", b"parent", "request_id", b"request_id", "run_id", b"run_id", "validate_only", b"validate_only"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -79,6 +83,7 @@ class SubmitRunResponse(_message.Message):
 
     RUN_FIELD_NUMBER: _builtins.int
     ESTIMATE_FIELD_NUMBER: _builtins.int
+    MANIFEST_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def run(self) -> _run_pb2.Run:
         """The run. With validate_only it is what would have been created, without a name of its own."""
@@ -87,15 +92,20 @@ class SubmitRunResponse(_message.Message):
     def estimate(self) -> _offer_pb2.Estimate:
         """Where it would go; only with validate_only."""
 
+    @_builtins.property
+    def manifest(self) -> Global___Manifest:
+        """What would be sent there; only if it was asked for and the run would go somewhere."""
+
     def __init__(
         self,
         *,
         run: _run_pb2.Run | None = ...,
         estimate: _offer_pb2.Estimate | None = ...,
+        manifest: Global___Manifest | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["estimate", b"estimate", "run", b"run"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["estimate", b"estimate", "manifest", b"manifest", "run", b"run"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["estimate", b"estimate", "run", b"run"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["estimate", b"estimate", "manifest", b"manifest", "run", b"run"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -459,6 +469,130 @@ class ExplainRunResponse(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___ExplainRunResponse: _TypeAlias = ExplainRunResponse  # noqa: Y015
+
+@_typing.final
+class GetManifestRequest(_message.Message):
+    """The request of GetManifest."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NAME_FIELD_NUMBER: _builtins.int
+    PLACEMENT_FIELD_NUMBER: _builtins.int
+    name: _builtins.str
+    """teams/{team}/runs/{run}"""
+    placement: _builtins.str
+    """The id of a placement of the run. Empty: all that are not over, else the one that ended last."""
+    def __init__(
+        self,
+        *,
+        name: _builtins.str = ...,
+        placement: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["name", b"name", "placement", b"placement"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___GetManifestRequest: _TypeAlias = GetManifestRequest  # noqa: Y015
+
+@_typing.final
+class GetManifestResponse(_message.Message):
+    """The answer of GetManifest."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    MANIFESTS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def manifests(self) -> _containers.RepeatedCompositeFieldContainer[Global___Manifest]:
+        """What is sent for each placement."""
+
+    def __init__(
+        self,
+        *,
+        manifests: _abc.Iterable[Global___Manifest] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["manifests", b"manifests"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___GetManifestResponse: _TypeAlias = GetManifestResponse  # noqa: Y015
+
+@_typing.final
+class Manifest(_message.Message):
+    """What is sent to a cluster for a placement."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PLACEMENT_FIELD_NUMBER: _builtins.int
+    PLACE_FIELD_NUMBER: _builtins.int
+    OBJECTS_FIELD_NUMBER: _builtins.int
+    NOTES_FIELD_NUMBER: _builtins.int
+    REFUSAL_FIELD_NUMBER: _builtins.int
+    placement: _builtins.str
+    """The placement's name; empty for one that was not made."""
+    refusal: _builtins.str
+    """Why nothing is sent: the cluster's rules refuse the run. Empty when they do not."""
+    @_builtins.property
+    def place(self) -> _offer_pb2.Place:
+        """Where it is."""
+
+    @_builtins.property
+    def objects(self) -> _containers.RepeatedCompositeFieldContainer[Global___SentObject]:
+        """What is sent, in order of its creation."""
+
+    @_builtins.property
+    def notes(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """What is worth saying of it: what it opens, and what it lacks."""
+
+    def __init__(
+        self,
+        *,
+        placement: _builtins.str = ...,
+        place: _offer_pb2.Place | None = ...,
+        objects: _abc.Iterable[Global___SentObject] | None = ...,
+        notes: _abc.Iterable[_builtins.str] | None = ...,
+        refusal: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["place", b"place"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["notes", b"notes", "objects", b"objects", "place", b"place", "placement", b"placement", "refusal", b"refusal"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Manifest: _TypeAlias = Manifest  # noqa: Y015
+
+@_typing.final
+class SentObject(_message.Message):
+    """One object, as a cluster is told it."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    KIND_FIELD_NUMBER: _builtins.int
+    NAME_FIELD_NUMBER: _builtins.int
+    JSON_FIELD_NUMBER: _builtins.int
+    kind: _builtins.str
+    """Its kind, as the cluster calls it."""
+    name: _builtins.str
+    """Its name in the cluster."""
+    json: _builtins.str
+    """The whole of it, in JSON."""
+    def __init__(
+        self,
+        *,
+        kind: _builtins.str = ...,
+        name: _builtins.str = ...,
+        json: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["json", b"json", "kind", b"kind", "name", b"name"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___SentObject: _TypeAlias = SentObject  # noqa: Y015
 
 @_typing.final
 class GetTimelineRequest(_message.Message):

@@ -101,6 +101,11 @@ class RunServiceStub:
                 request_serializer=broker_dot_v1_dot_run__service__pb2.ExplainRunRequest.SerializeToString,
                 response_deserializer=broker_dot_v1_dot_run__service__pb2.ExplainRunResponse.FromString,
                 _registered_method=True)
+        self.GetManifest = channel.unary_unary(
+                '/broker.v1.RunService/GetManifest',
+                request_serializer=broker_dot_v1_dot_run__service__pb2.GetManifestRequest.SerializeToString,
+                response_deserializer=broker_dot_v1_dot_run__service__pb2.GetManifestResponse.FromString,
+                _registered_method=True)
         self.GetTimeline = channel.unary_unary(
                 '/broker.v1.RunService/GetTimeline',
                 request_serializer=broker_dot_v1_dot_run__service__pb2.GetTimelineRequest.SerializeToString,
@@ -311,6 +316,20 @@ class RunServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def GetManifest(self, request, context):
+        """Says what is sent to clusters for a run: each placement's objects, as its cluster is told them.
+        They name secrets, and hold none.
+
+        Errors:
+        * `INVALID_ARGUMENT`: a name is malformed.
+        * `NOT_FOUND`: there is no such run or placement, or the run was not placed yet: SubmitRun with
+        `validate_only` and `manifest` says what would be sent.
+        * `UNAVAILABLE`: the placement's cluster is not configured any more (CLUSTER_UNREACHABLE).
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def GetTimeline(self, request, context):
         """Returns what happened to a run, and what its time and money went to.
 
@@ -484,6 +503,11 @@ def add_RunServiceServicer_to_server(servicer, server):
                     servicer.ExplainRun,
                     request_deserializer=broker_dot_v1_dot_run__service__pb2.ExplainRunRequest.FromString,
                     response_serializer=broker_dot_v1_dot_run__service__pb2.ExplainRunResponse.SerializeToString,
+            ),
+            'GetManifest': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetManifest,
+                    request_deserializer=broker_dot_v1_dot_run__service__pb2.GetManifestRequest.FromString,
+                    response_serializer=broker_dot_v1_dot_run__service__pb2.GetManifestResponse.SerializeToString,
             ),
             'GetTimeline': grpc.unary_unary_rpc_method_handler(
                     servicer.GetTimeline,
@@ -799,6 +823,33 @@ class RunService:
             '/broker.v1.RunService/ExplainRun',
             broker_dot_v1_dot_run__service__pb2.ExplainRunRequest.SerializeToString,
             broker_dot_v1_dot_run__service__pb2.ExplainRunResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GetManifest(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/broker.v1.RunService/GetManifest',
+            broker_dot_v1_dot_run__service__pb2.GetManifestRequest.SerializeToString,
+            broker_dot_v1_dot_run__service__pb2.GetManifestResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -154,6 +154,16 @@ class RunServiceStub:
       * `INVALID_ARGUMENT`: the name is malformed.
       * `NOT_FOUND`: there is no such run.
     """
+    GetManifest: _grpc.UnaryUnaryMultiCallable[_run_service_pb2.GetManifestRequest, _run_service_pb2.GetManifestResponse]
+    """Says what is sent to clusters for a run: each placement's objects, as its cluster is told them.
+    They name secrets, and hold none.
+
+    Errors:
+      * `INVALID_ARGUMENT`: a name is malformed.
+      * `NOT_FOUND`: there is no such run or placement, or the run was not placed yet: SubmitRun with
+        `validate_only` and `manifest` says what would be sent.
+      * `UNAVAILABLE`: the placement's cluster is not configured any more (CLUSTER_UNREACHABLE).
+    """
     GetTimeline: _grpc.UnaryUnaryMultiCallable[_run_service_pb2.GetTimelineRequest, _run_service_pb2.GetTimelineResponse]
     """Returns what happened to a run, and what its time and money went to.
 
@@ -364,6 +374,16 @@ class RunServiceAsyncStub(RunServiceStub):
     Errors:
       * `INVALID_ARGUMENT`: the name is malformed.
       * `NOT_FOUND`: there is no such run.
+    """
+    GetManifest: _aio.UnaryUnaryMultiCallable[_run_service_pb2.GetManifestRequest, _run_service_pb2.GetManifestResponse]  # type: ignore[assignment]
+    """Says what is sent to clusters for a run: each placement's objects, as its cluster is told them.
+    They name secrets, and hold none.
+
+    Errors:
+      * `INVALID_ARGUMENT`: a name is malformed.
+      * `NOT_FOUND`: there is no such run or placement, or the run was not placed yet: SubmitRun with
+        `validate_only` and `manifest` says what would be sent.
+      * `UNAVAILABLE`: the placement's cluster is not configured any more (CLUSTER_UNREACHABLE).
     """
     GetTimeline: _aio.UnaryUnaryMultiCallable[_run_service_pb2.GetTimelineRequest, _run_service_pb2.GetTimelineResponse]  # type: ignore[assignment]
     """Returns what happened to a run, and what its time and money went to.
@@ -626,6 +646,22 @@ class RunServiceServicer(metaclass=_abc_1.ABCMeta):
         Errors:
           * `INVALID_ARGUMENT`: the name is malformed.
           * `NOT_FOUND`: there is no such run.
+        """
+
+    @_abc_1.abstractmethod
+    def GetManifest(
+        self,
+        request: _run_service_pb2.GetManifestRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_run_service_pb2.GetManifestResponse, _abc.Awaitable[_run_service_pb2.GetManifestResponse]]:
+        """Says what is sent to clusters for a run: each placement's objects, as its cluster is told them.
+        They name secrets, and hold none.
+
+        Errors:
+          * `INVALID_ARGUMENT`: a name is malformed.
+          * `NOT_FOUND`: there is no such run or placement, or the run was not placed yet: SubmitRun with
+            `validate_only` and `manifest` says what would be sent.
+          * `UNAVAILABLE`: the placement's cluster is not configured any more (CLUSTER_UNREACHABLE).
         """
 
     @_abc_1.abstractmethod

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable
+import json
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -24,13 +25,14 @@ from google.rpc import error_details_pb2, status_pb2
 from broker.history.commands import Command
 from broker.history.lineage import resumable
 from broker.history.refusals import Code, Refused
-from broker.model.capacity import ClusterFacts
+from broker.model.capacity import ClusterFacts, Offer
 from broker.model.checkpoint import CheckpointRef
 from broker.model.faults import Fault
 from broker.model.intent import Intent
+from broker.model.manifest import Manifest, SentObject
 from broker.model.moment import Moment
 from broker.model.reasons import Reason
-from broker.model.run import Progress, Run
+from broker.model.run import Placement, Progress, Run
 from broker.model.sightings import CheckpointFile, Orphan, Replica
 from broker.placement.explain import Explanation, explain
 from broker.placement.nearest import NeverFits, never_fits
@@ -38,6 +40,7 @@ from broker.placement.view import View
 from broker.runtime.clock import SystemClock
 from broker.runtime.failures import Failures
 from broker.service.bundles import BundleFolder
+from broker.service.door import Door
 from broker.service.ports import Ports
 from broker.service.server import Server, build_server
 from broker.store.ledger import Ledger, open_ledger
@@ -121,6 +124,17 @@ class Loops:
             yield CheckpointFile(path=path, size_bytes=len(content), sha256="0" * 64)
             yield content
 
+    def manifest(self, run: Run, placement: Placement) -> Manifest:
+        return self._sent(f"gang-{placement.id}", run)
+
+    def offered(self, run: Run, offer: Offer) -> Manifest:
+        return self._sent(f"gang-in-{offer.region}", run)
+
+    def _sent(self, name: str, run: Run) -> Manifest:
+        text = json.dumps({"kind": "JobSet", "run": run.name})
+        sent = SentObject(kind="JobSet", name=name, json=text)
+        return Manifest(objects=(sent,), notes=("it opens nothing",), refusal="")
+
     async def inject(self, region: str, fault: Fault) -> str:
         self.faults.append((region, fault))
         return f"{type(fault).__name__} in {region}"
@@ -167,8 +181,10 @@ class Rig:
 
 
 @asynccontextmanager
-async def serving(folder: Path, *, is_threaded: bool = False) -> AsyncIterator[Rig]:
-    """Serve on a Unix socket in ``folder`` for the length of a block."""
+async def serving(
+    folder: Path, *, is_threaded: bool = False, door_of: Callable[[SystemClock], Door] | None = None
+) -> AsyncIterator[Rig]:
+    """Serve on a Unix socket in ``folder``, and behind a door, for the length of a block."""
     readings, path = HandReadings(), folder / "broker.db"
     clock = SystemClock(read_mark(path), readings)
     log = open_ledger(path, clock, regions=REGIONS, is_threaded=is_threaded)
@@ -186,13 +202,14 @@ async def serving(folder: Path, *, is_threaded: bool = False) -> AsyncIterator[R
         live=loops,
         logs=loops,
         checkpoints=loops,
+        manifests=loops,
         faults=loops,
         bundles=bundles,
         workings=failures,
         clock=clock,
         draw=lambda length: f"u{next(numbers):0{length - 1}d}",
     )
-    server = await build_server(ports)
+    server = await build_server(ports, None if door_of is None else door_of(clock))
     address = await server.start(f"unix:{folder}/s")
     try:
         witness = Witness()

@@ -90,7 +90,8 @@ class ScriptedCluster:
         return tuple(self.answer for _ in actions)
 
     def manifest(self, order: Queue) -> Manifest:
-        return Manifest(objects=({"kind": "Order", "placement": order.placement},))
+        spec = {"placement": order.placement, "whole": repr(order)}
+        return Manifest(objects=({"kind": "Order", "spec": spec},), notes=("as it is",))
 
     async def logs(
         self, placement: str, rank: int, offset: int, follow: bool

@@ -1,0 +1,76 @@
+"""What is sent to clusters for runs, told by the port that sends it.
+
+The rule: the order is the one that the converger derives from the log, and the port builds its
+objects by the function that it sends by; so nothing is shown that would not be sent. Read
+``Manifests.manifest`` first.
+"""
+
+import json
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+from broker.history.refusals import Code, Refused
+from broker.history.regional import BrokerState, RegionState
+from broker.loops import orders
+from broker.loops.outposts import Outposts
+from broker.model.capacity import Offer
+from broker.model.manifest import Manifest, SentObject
+from broker.model.reasons import Reason
+from broker.model.run import Placement, Run, Site
+from broker.placement.plan import site_of
+
+UNPLACED = "unplaced"
+"""Stands where a placement's id would: it is drawn when one is made."""
+
+
+class Log(Protocol):
+    """What an order is derived from, beside its run."""
+
+    def region(self, region: str) -> RegionState:
+        """Return what ops set for a region."""
+        ...
+
+    def broker(self) -> BrokerState:
+        """Return the broker's own state."""
+        ...
+
+
+class Manifests:
+    """Tells what is sent."""
+
+    def __init__(self, log: Log, outposts: Outposts) -> None:
+        self._log = log
+        self._outposts = outposts
+
+    def manifest(self, run: Run, placement: Placement) -> Manifest:
+        """Return what is sent for a placement. Raises Refused where its cluster is not known."""
+        return self._told(run, placement.id, placement.site)
+
+    def offered(self, run: Run, offer: Offer) -> Manifest:
+        """Return what would be sent if the run were placed on an offer."""
+        return self._told(run, UNPLACED, site_of(offer))
+
+    def _told(self, run: Run, placement: str, site: Site) -> Manifest:
+        outpost = self._outposts.get(site.key.cluster)
+        if outpost is None:
+            raise Refused(
+                reason=Reason.CLUSTER_UNREACHABLE,
+                message=f"{site.key.cluster} is not among the configured clusters",
+                code=Code.UNAVAILABLE,
+            )
+        policy, mark = self._log.region(site.region).policy, self._log.broker().mark
+        found = outpost.port.manifest(orders.order(run, placement, site, policy, mark))
+        return Manifest(
+            objects=tuple(_object(one) for one in found.objects),
+            notes=found.notes,
+            refusal=found.refusal,
+        )
+
+
+def _object(sent: Mapping[str, Any]) -> SentObject:
+    metadata = sent.get("metadata") or sent.get("spec") or {}
+    return SentObject(
+        kind=str(sent.get("kind", "")),
+        name=str(metadata.get("name") or metadata.get("placement") or ""),
+        json=json.dumps(sent, ensure_ascii=False),
+    )
