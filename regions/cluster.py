@@ -31,6 +31,10 @@ class Cause(StrEnum):
     QUOTA_NEVER_FITS = "QUOTA_NEVER_FITS"
     QUEUE_STOPPED = "QUEUE_STOPPED"
     WAITING_FOR_FLEX = "WAITING_FOR_FLEX"
+    FLEX_SILENT = "FLEX_SILENT"  # asked for, and nothing of the request has moved for long
+    FLEX_FAILED = "FLEX_FAILED"
+    BOOKING_EXPIRED = "BOOKING_EXPIRED"  # its machines came, and were given up unused
+    CAPACITY_REVOKED = "CAPACITY_REVOKED"
     WAITING_FOR_CHECK = "WAITING_FOR_CHECK"
     NODES_COMING = "NODES_COMING"
     STOCKOUT = "STOCKOUT"
@@ -68,6 +72,8 @@ class PlacementSeen:
     in how many seconds the cluster expects what it waits for; None: it names no time.
     ``first_exit``: with MEMBER_EXITED, the member whose end made the cluster end the others; empty:
     it cannot tell. ``history``: (seconds ago, nodes from then on), oldest first; empty: untold.
+    ``ends_s``: in how many seconds the first of its machines is taken back as planned, whatever
+    else befalls them; None: none is, or nobody told.
     """
 
     placement: str
@@ -90,6 +96,7 @@ class PlacementSeen:
     eta_s: float | None = None
     first_exit: str = ""
     history: tuple[tuple[float, int], ...] = ()
+    ends_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True, order=True, kw_only=True)

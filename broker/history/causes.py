@@ -16,6 +16,10 @@ LOSS_CLASS: Mapping[Reason, FailureClass] = {
     Reason.STOCKOUT: FailureClass.RESOURCE,
     Reason.PARTIAL_ARRIVAL: FailureClass.RESOURCE,
     Reason.NODES_DO_NOT_COME: FailureClass.RESOURCE,
+    Reason.FLEX_SILENT: FailureClass.RESOURCE,
+    Reason.FLEX_FAILED: FailureClass.RESOURCE,
+    Reason.BOOKING_EXPIRED: FailureClass.RESOURCE,
+    Reason.CAPACITY_REVOKED: FailureClass.RESOURCE,
     Reason.QUOTA_EXHAUSTED: FailureClass.RESOURCE,
     # Machines and networks break.
     Reason.NODE_LOST: FailureClass.TRANSIENT,

@@ -45,6 +45,7 @@ _GATE_CAUSES = {
 _EXPLAINS = frozenset(
     {
         Cause.NODE_PREEMPTED,
+        Cause.CAPACITY_REVOKED,
         Cause.NODE_LOST,
         Cause.EVICTED,
         Cause.WITHDRAWN,

@@ -32,6 +32,10 @@ REASON_OF: dict[Cause, Reason] = {
     Cause.QUOTA_NEVER_FITS: Reason.QUOTA_TOO_SMALL,
     Cause.QUEUE_STOPPED: Reason.QUEUE_STOPPED,
     Cause.WAITING_FOR_FLEX: Reason.WAITING_FOR_FLEX,
+    Cause.FLEX_SILENT: Reason.FLEX_SILENT,
+    Cause.FLEX_FAILED: Reason.FLEX_FAILED,
+    Cause.BOOKING_EXPIRED: Reason.BOOKING_EXPIRED,
+    Cause.CAPACITY_REVOKED: Reason.CAPACITY_REVOKED,
     Cause.WAITING_FOR_CHECK: Reason.CHECK_NOT_RERUN,
     Cause.NODES_COMING: Reason.NODES_COMING,
     Cause.STOCKOUT: Reason.STOCKOUT,
@@ -57,6 +61,7 @@ _USUAL = {
 
 _ENDS = {
     Reason.NODE_PREEMPTED: PlacementEnd.PREEMPTED,
+    Reason.CAPACITY_REVOKED: PlacementEnd.PREEMPTED,
     Reason.EVICTED: PlacementEnd.PREEMPTED,
     Reason.NODE_LOST: PlacementEnd.LOST,
     Reason.UNKNOWN: PlacementEnd.LOST,
@@ -212,6 +217,10 @@ _NODE_WORDS = {
 _LOST_WORDS = {
     Reason.NODE_PREEMPTED: "its machines are taken back",
     Reason.NODE_LOST: "one of its machines was lost",
+    Reason.FLEX_SILENT: "flex capacity was asked for, and nothing is heard of it",
+    Reason.FLEX_FAILED: "the flex capacity it asked for could not be given",
+    Reason.BOOKING_EXPIRED: "its flex capacity came and was given up before it was used",
+    Reason.CAPACITY_REVOKED: "its flex capacity was taken back",
     Reason.EVICTED: "its capacity went to somebody else",
     Reason.REFUSED_BY_CLUSTER: "the cluster refused it",
     Reason.WEDGED: "it makes no headway in its cluster",

@@ -237,14 +237,19 @@ def _cause(leg: Placement) -> Reason | None:
         return None  # it trained there: what ended that is no wait
     if leg.withdraw is not None and leg.withdraw.reason in STUCK_CAUSES:
         return leg.withdraw.reason
+    if not leg.is_live and leg.why.reason in _BOOKING_ENDS:
+        return leg.why.reason
     # Judged stuck, and then beaten by a leg elsewhere.
     return leg.stuck.reason if leg.stuck is not None and leg.phases.at_gate == 0.0 else None
 
 
 PAUSE_MIN_S = 60.0  # between two tries of one run at one place, whatever was heard
 _NO_STARTS = frozenset({PlacementEnd.LOST, PlacementEnd.REVOKED})
+# By these its cluster itself ends a leg, without being asked.
+_BOOKING_ENDS = frozenset({Reason.FLEX_FAILED, Reason.BOOKING_EXPIRED, Reason.CAPACITY_REVOKED})
 _NO_NODES = frozenset(
     {Reason.STOCKOUT, Reason.PARTIAL_ARRIVAL, Reason.NODES_DO_NOT_COME, Reason.FLEX_SILENT}
+    | _BOOKING_ENDS
 )
 
 

@@ -76,6 +76,11 @@ ROWS: dict[Reason, Row] = {
     Reason.WAITING_FOR_FLEX: _row(
         lambda p: p.patience.flex_silent_s, Reason.FLEX_SILENT, Remedy.WIDEN
     ),
+    # Its cluster has waited for the request already: the verdict is its own.
+    Reason.FLEX_SILENT: _row(lambda p: 0.0, Reason.FLEX_SILENT, Remedy.WIDEN),
+    Reason.FLEX_FAILED: _row(lambda p: 0.0, Reason.FLEX_FAILED, Remedy.LEAVE),
+    Reason.BOOKING_EXPIRED: _row(lambda p: 0.0, Reason.BOOKING_EXPIRED, Remedy.LEAVE),
+    Reason.CAPACITY_REVOKED: _row(lambda p: 0.0, Reason.CAPACITY_REVOKED, Remedy.LEAVE),
     Reason.PODS_STARTING: _row(lambda p: p.patience.pods_s, Reason.GANG_NOT_WHOLE, Remedy.MOVE),
     Reason.GANG_NOT_WHOLE: _row(lambda p: p.patience.pods_s, Reason.GANG_NOT_WHOLE, Remedy.MOVE),
     Reason.IMAGE_PULL_FAILING: _row(

@@ -154,6 +154,7 @@ class Placements:
             standing={},
             is_whole_at_gate=False,
             eta_s=None,
+            ends_s=None,
         )
         return Shown(seen=seen, said=said, evidence=None, is_put_out=before.is_put_out)
 
@@ -283,7 +284,20 @@ def _seen(
         eta_s=eta_s(evidence.requests, evidence.now_s),
         first_exit=said.member if is_exit else "",
         history=history(members, evidence.now_s),
+        ends_s=ends_s(evidence),
     )
+
+
+def ends_s(evidence: Evidence) -> float | None:
+    """Return in how many seconds the first of a gang's machines ends as planned, None for none.
+
+    What the machine itself is told counts: how long it should have stayed is not when it goes.
+    """
+    nodes = evidence.nodes or {}
+    own = (nodes.get(pod.node) for pod in evidence.pods if pod.node and not pod.is_over)
+    times = (node.planned_end_s for node in own if node is not None)
+    ends = [at_s for at_s in times if at_s is not None]
+    return max(0.0, min(ends) - evidence.now_s) if ends else None
 
 
 def history(members: Iterable[Member], now_s: float) -> tuple[tuple[float, int], ...]:

@@ -182,27 +182,30 @@ QUEUE_ROWS: dict[Word, Row] = {
         "Flex capacity was asked for, and the cloud has not taken the request yet",
     ),
     Word.FLEX_SILENT: _row(
-        Cause.WAITING_FOR_FLEX,
+        Cause.FLEX_SILENT,
         Fault.RESOURCE,
         Deed.WAITS,
         "Flex capacity was asked for, and nothing has been heard of it for long",
         "Accept other regions or capacity types beside it.",
     ),
     Word.FLEX_FAILED: _row(
-        Cause.STOCKOUT,
+        Cause.FLEX_FAILED,
         Fault.RESOURCE,
         Deed.MOVES,
         "The cloud could not give the flex capacity",
         "Accept other regions or capacity types beside it.",
     ),
     Word.FLEX_BOOKING_EXPIRED: _row(
-        Cause.STOCKOUT,
+        Cause.BOOKING_EXPIRED,
         Fault.RESOURCE,
         Deed.MOVES,
         "Flex capacity came, and was taken back before the gang could use it",
     ),
     Word.FLEX_CAPACITY_REVOKED: _row(
-        Cause.NODE_PREEMPTED, Fault.RESOURCE, Deed.RESUMES, "The cloud took the flex capacity back"
+        Cause.CAPACITY_REVOKED,
+        Fault.RESOURCE,
+        Deed.RESUMES,
+        "The cloud took the flex capacity back",
     ),
     Word.PREEMPTED_BY_PRIORITY: _row(
         Cause.EVICTED,

@@ -34,8 +34,9 @@ class FlavorConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     A bought node is up ``startup_s`` later, each further one of the same purchase ``spread_s``
     after the one before, and is given back after ``scale_down_s`` idle. ``stock`` is how many can
     be bought before the flavor is out of stock (None: no end). FLEX: the reservation waits
-    ``flex_wait_s`` booked, and its nodes are taken back after ``max_run_s``. ``mean_life_s`` is
-    the mean of the seeded, exponential life of a node (None: it stays).
+    ``flex_wait_s`` booked, is called silent when nothing is heard of it for ``flex_silent_s``, and
+    its nodes are taken back ``max_run_s`` after they came. ``mean_life_s`` is the mean of the
+    seeded, exponential life of a node (None: it stays).
     """
 
     name: Name
@@ -52,6 +53,7 @@ class FlavorConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     scale_down_s: Seconds = 60.0
     preemption_notice_s: Seconds = 0.0
     flex_wait_s: Seconds = 0.0
+    flex_silent_s: Seconds = 1800.0
     max_run_s: Seconds | None = None
     mean_life_s: Seconds | None = None
 

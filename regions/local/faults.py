@@ -29,8 +29,8 @@ class Partial(_Base, tag="partial", frozen=True, kw_only=True):
 
 
 class Restore(_Base, tag="restore", frozen=True, kw_only=True):
-    """Undo stockouts, partial arrivals and held queues, of one flavor or all of them, and with no
-    flavor named also an outage and slow answers."""
+    """Undo stockouts, partial arrivals and silent requests of one flavor or all of them, and with
+    no flavor named also held queues, an outage and slow answers."""
 
     flavor: str = ""
 
@@ -67,6 +67,30 @@ class Evict(_Base, tag="evict", frozen=True, kw_only=True):
     placement: str
 
 
+class FlexSilent(_Base, tag="flex_silent", frozen=True, kw_only=True):
+    """Requests for capacity of a FLEX flavor get no answer: none is refused and none comes."""
+
+    flavor: str
+
+
+class FlexFails(_Base, tag="flex_fails", frozen=True, kw_only=True):
+    """The cloud cannot give a placement the flex capacity that it waits for."""
+
+    placement: str
+
+
+class FlexExpires(_Base, tag="flex_expires", frozen=True, kw_only=True):
+    """A placement's booking came, and is given up before its gang stands."""
+
+    placement: str
+
+
+class FlexRevoked(_Base, tag="flex_revoked", frozen=True, kw_only=True):
+    """The cloud takes back the flex capacity that a placement has, also while its gang runs."""
+
+    placement: str
+
+
 class Fill(_Base, tag="fill", frozen=True, kw_only=True):
     """A job of others enters a queue, and holds quota and nodes for ``duration_s`` once
     admitted."""
@@ -97,6 +121,18 @@ class Slow(_Base, tag="slow", frozen=True, kw_only=True):
     delay_ms: Annotated[int, Meta(ge=0, le=600_000)]
 
 
-WorldFault = Stockout | Partial | Preempt | NodeLost | Recreate | Evict | Fill | Hold
+FlexStrike = FlexFails | FlexExpires | FlexRevoked
+WorldFault = (
+    Stockout
+    | Partial
+    | Preempt
+    | NodeLost
+    | Recreate
+    | Evict
+    | Fill
+    | Hold
+    | FlexSilent
+    | FlexStrike
+)
 SocketFault = Outage | Slow
 Fault = WorldFault | SocketFault | Restore

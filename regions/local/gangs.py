@@ -15,7 +15,7 @@ def provision(job: Job) -> None:
     """Let the job wait for its machines."""
     job.phase = Phase.PROVISIONING
     job.cause = Cause.NODES_COMING
-    job.eta_s = None
+    job.eta_s = job.silent_at_s = None
     job.master_port = 0
     job.take_cause = None
     job.first_exit = ""

@@ -37,6 +37,10 @@ def inject(
             return _fill(config, state, fault, new_uid, now_s)
         case faults.NodeLost() | faults.Recreate() | faults.Evict():
             return _strike(state, fault, now_s)
+        case faults.FlexSilent():
+            return _silence(config, state, fault)
+        case faults.FlexFails() | faults.FlexExpires() | faults.FlexRevoked():
+            return _strike_booking(config, state, fault, now_s)
         case _:
             assert_never(fault)
 
@@ -52,6 +56,7 @@ def _restore(state: State, fault: faults.Restore) -> Outcome:
     for name in list(state.stock):
         if fault.flavor in ("", name):
             del state.stock[name]
+    state.silent_flex = [name for name in state.silent_flex if fault.flavor not in ("", name)]
     if not fault.flavor:
         state.held_queues.clear()
     return DONE
@@ -130,6 +135,63 @@ def _strike(
         case _:
             assert_never(fault)
     return DONE
+
+
+def _silence(config: WorldConfig, state: State, fault: faults.FlexSilent) -> Outcome:
+    flavor = config.flavor(fault.flavor)
+    if flavor is None or flavor.capacity_type != "FLEX":
+        return refused(f"there is no flex flavor {fault.flavor!r}")
+    if fault.flavor not in state.silent_flex:
+        state.silent_flex.append(fault.flavor)
+    return DONE
+
+
+def _strike_booking(
+    config: WorldConfig, state: State, fault: faults.FlexStrike, now_s: float
+) -> Outcome:
+    """What the cloud does to one request for flex capacity."""
+    job = state.jobs.get(state.names.get(fault.placement, ""))
+    flavor = None if job is None else config.flavor(job.flavor)
+    if job is None or flavor is None or flavor.capacity_type != "FLEX":
+        return refused(f"{fault.placement!r} asked for no flex capacity")
+    phases, cause, message, kind = _BOOKING_ENDS[type(fault)]
+    if job.phase not in phases:
+        return refused(f"the request of {fault.placement!r} is not that far, or further")
+    gangs.stop(job, now_s, cause, message)
+    if kind:
+        state.signal(
+            kind,
+            now_s,
+            queue=job.queue,
+            flavor=job.flavor,
+            source=job.name,
+            detail=message,
+            gpus=job.gpus,
+        )
+    return DONE
+
+
+_BOOKING_ENDS: dict[type[faults.FlexStrike], tuple[tuple[Phase, ...], Cause, str, str]] = {
+    faults.FlexFails: (
+        (Phase.BOOKED,),
+        Cause.FLEX_FAILED,
+        "the request for flex capacity failed",
+        "STOCKOUT",
+    ),
+    # The pool had them: that nobody used them says nothing against it.
+    faults.FlexExpires: (
+        (Phase.BOOKED, Phase.PROVISIONING),
+        Cause.BOOKING_EXPIRED,
+        "the booking expired before the gang stood",
+        "",
+    ),
+    faults.FlexRevoked: (
+        (Phase.BOOKED, Phase.PROVISIONING, Phase.STANDING),
+        Cause.CAPACITY_REVOKED,
+        "the flex capacity was taken back",
+        "PREEMPTED",
+    ),
+}
 
 
 def _lose(state: State, job: Job, rank: int, now_s: float) -> Outcome:

@@ -50,14 +50,23 @@ def depart(config: WorldConfig, state: State, now_s: float) -> None:
         flavor = config.flavor(node.flavor)
         if node.dies_at_s is not None and node.dies_at_s <= now_s and node.takes_at_s is None:
             notice_s = flavor.preemption_notice_s if flavor is not None else 0.0
-            take(state, node, now_s, notice_s, Cause.NODE_PREEMPTED)
+            is_planned = node.ends_at_s is not None and node.ends_at_s <= now_s + notice_s
+            take(state, node, now_s, notice_s, Cause.NODE_PREEMPTED, is_planned=is_planned)
         if node.takes_at_s is not None and node.takes_at_s <= now_s:
             _vanish(state, node, now_s)
         elif flavor is None or _is_idle_too_long(node, flavor, now_s):
             del state.nodes[node.id]
 
 
-def take(state: State, node: Node, now_s: float, notice_s: float, cause: Cause) -> None:
+def take(
+    state: State,
+    node: Node,
+    now_s: float,
+    notice_s: float,
+    cause: Cause,
+    *,
+    is_planned: bool = False,
+) -> None:
     """Begin to take a node away. With a notice its member hears SIGTERM first."""
     if node.takes_at_s is not None and node.takes_at_s <= now_s + notice_s:
         return
@@ -65,19 +74,22 @@ def take(state: State, node: Node, now_s: float, notice_s: float, cause: Cause) 
     job = state.jobs.get(node.holder)
     if job is None or job.phase is Phase.ENDED:
         return
-    # Said with the notice: a gang that heard it leaves before the node does.
-    state.signal(
-        "NODE_LOST" if cause is Cause.NODE_LOST else "PREEMPTED",
-        now_s,
-        queue=job.queue,
-        flavor=job.flavor,
-        source=job.name,
-        detail=f"node {node.id}",
-        gpus=job.gpus // max(1, job.nodes_wanted),
-    )
+    if not is_planned:
+        # Said with the notice: a gang that heard it leaves before the node does. A planned end says
+        # nothing of the pool.
+        state.signal(
+            "NODE_LOST" if cause is Cause.NODE_LOST else "PREEMPTED",
+            now_s,
+            queue=job.queue,
+            flavor=job.flavor,
+            source=job.name,
+            detail=f"node {node.id}",
+            gpus=job.gpus // max(1, job.nodes_wanted),
+        )
     if job.phase in (Phase.PROVISIONING, Phase.STANDING):
         job.cause = job.take_cause = cause
-        job.message = f"node {node.id} is taken away in {notice_s:.0f} s"
+        how = "given back as planned" if is_planned else "taken away"
+        job.message = f"node {node.id} is {how} in {notice_s:.0f} s"
         job.eta_s = node.takes_at_s
     for member in job.alive:
         if member.node == node.id and member.order == "RUN":
@@ -99,13 +111,15 @@ def _vanish(state: State, node: Node, now_s: float) -> None:
 
 def provide(config: WorldConfig, state: State, now_s: float) -> None:
     """Give every admitted job its nodes, in the order of admission: free ones, then bought ones."""
-    _release(state, now_s)
+    _release(config, state, now_s)
     for job in sorted(state.live_jobs(), key=lambda job: job.admitted_turn):
         flavor = config.flavor(job.flavor)
         if flavor is None:
             continue
-        if job.phase is Phase.BOOKED and (job.eta_s is None or job.eta_s <= now_s):
-            _redeem(state, job, flavor, now_s)
+        if job.phase is Phase.BOOKED:
+            _hear_booking(state, job, flavor, now_s)
+            if job.eta_s is None or job.eta_s <= now_s:
+                _redeem(state, job, flavor, now_s)
         if job.spec is None and job.phase is Phase.STANDING:
             _seat_others(state, job, flavor, now_s)
         elif job.phase is Phase.PROVISIONING:
@@ -114,12 +128,18 @@ def provide(config: WorldConfig, state: State, now_s: float) -> None:
             _start_on_nodes(state, job)
 
 
-def _release(state: State, now_s: float) -> None:
-    for node in state.nodes.values():
+def _release(config: WorldConfig, state: State, now_s: float) -> None:
+    """Take nodes from gangs that went; what was booked is given back with them."""
+    for node in list(state.nodes.values()):
         job = state.jobs.get(node.holder)
-        if node.holder and (job is None or job.phase not in HOLDS_NODES):
-            node.holder = ""
-            node.idle_since_s = now_s if node.is_ready else None
+        if not node.holder or (job is not None and job.phase in HOLDS_NODES):
+            continue
+        flavor = config.flavor(node.flavor)
+        if flavor is not None and flavor.capacity_type == "FLEX" and not node.is_warm:
+            del state.nodes[node.id]
+            continue
+        node.holder = ""
+        node.idle_since_s = now_s if node.is_ready else None
 
 
 def held_by(state: State, job: Job) -> list[Node]:
@@ -189,7 +209,7 @@ def can_buy(state: State, flavor: FlavorConfig) -> int:
 
 def booking_s(state: State, flavor: FlavorConfig) -> float | None:
     """In how many seconds nodes booked now would stand; None: not booked, or no time is named."""
-    if flavor.capacity_type != "FLEX":
+    if flavor.capacity_type != "FLEX" or flavor.name in state.silent_flex:
         return None
     return flavor.flex_wait_s + flavor.startup_s if can_buy(state, flavor) else None
 
@@ -234,8 +254,23 @@ def _start_on_nodes(state: State, job: Job) -> None:
             gangs.place(job, next(free_ranks), node.id)
 
 
+def _hear_booking(state: State, job: Job, flavor: FlavorConfig, now_s: float) -> None:
+    """Say what is heard of a booking: of one that gets no answer, that nothing is."""
+    if flavor.name not in state.silent_flex:
+        if job.silent_at_s is not None:
+            job.silent_at_s, job.cause = None, Cause.WAITING_FOR_FLEX
+        return
+    job.message, job.eta_s = "asked for; nothing is heard of it", None
+    if job.silent_at_s is None:
+        job.silent_at_s = now_s + flavor.flex_silent_s
+    if now_s >= job.silent_at_s:
+        job.cause = Cause.FLEX_SILENT
+
+
 def _redeem(state: State, job: Job, flavor: FlavorConfig, now_s: float) -> None:
     """Turn a booking into nodes, all at once, unless the flavor is out of stock."""
+    if flavor.name in state.silent_flex:
+        return
     free = sum(1 for node in state.nodes.values() if node.flavor == flavor.name and not node.holder)
     if free + can_buy(state, flavor) < job.nodes_wanted:
         job.message, job.eta_s = "booked; the cloud names no time", None
@@ -272,6 +307,8 @@ def _add(
         holder=job.uid if job is not None else "",
     )
     if config is not None:
+        if flavor.max_run_s is not None:
+            node.ends_at_s = ready_at_s + flavor.max_run_s
         node.dies_at_s = _end_of_life(config, flavor, node)
     state.nodes[node.id] = node
     return node
@@ -302,6 +339,12 @@ def _is_idle_too_long(node: Node, flavor: FlavorConfig, now_s: float) -> bool:
         and not node.is_warm
         and now_s >= node.idle_since_s + flavor.scale_down_s
     )
+
+
+def ends_at_s(state: State, job: Job) -> float | None:
+    """When the first of a job's nodes is given back as planned, None when none is."""
+    ends = [node.ends_at_s for node in held_by(state, job) if node.is_ready]
+    return min((at_s for at_s in ends if at_s is not None), default=None)
 
 
 def next_at_s(config: WorldConfig, state: State) -> list[float]:

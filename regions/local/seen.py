@@ -52,6 +52,7 @@ def placement_seen(
         eta_s=max(0.0, job.eta_s - now_s) if job.eta_s is not None else None,
         history=tuple((max(0.0, now_s - at_s), count) for at_s, count in job.history),
         first_exit=job.first_exit,
+        ends_s=max(0.0, job.ends_s - now_s) if job.ends_s is not None else None,
     )
 
 

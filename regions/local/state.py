@@ -93,7 +93,8 @@ class Job(Struct, kw_only=True):
     ``generation`` counts the gangs it was given. ``is_recreating``: once stopped it starts again.
     ``take_cause``: some of its nodes are being taken away, and for what. ``term_grace_s`` is from
     SIGTERM to SIGKILL. ``first_exit`` is the member whose end ended the gang, empty when none did.
-    ``history`` is since when it has how many nodes, of the last changes.
+    ``history`` is since when it has how many nodes, of the last changes. ``silent_at_s`` is when
+    a booking of which nothing is heard is called silent.
     """
 
     uid: str
@@ -114,6 +115,7 @@ class Job(Struct, kw_only=True):
     admitted_turn: int = 0
     admitted_s: float | None = None
     eta_s: float | None = None
+    silent_at_s: float | None = None
     generation: int = 0
     master_port: int = 0
     members: list[Member] = field(default_factory=list)
@@ -135,7 +137,8 @@ class Job(Struct, kw_only=True):
 
 class Node(Struct, kw_only=True):
     """One machine. ``holder`` is a job's uid or empty. Once ``takes_at_s`` is set it will vanish
-    then, for ``take_cause``; ``dies_at_s`` is when its notice begins by its own."""
+    then, for ``take_cause``; ``dies_at_s`` is when its notice begins by its own, and ``ends_at_s``
+    when it is given back as planned, whatever becomes of it before."""
 
     id: str
     flavor: str
@@ -147,6 +150,7 @@ class Node(Struct, kw_only=True):
     holder: str = ""
     idle_since_s: float | None = None
     dies_at_s: float | None = None
+    ends_at_s: float | None = None
     takes_at_s: float | None = None
     take_cause: Cause = Cause.NODE_PREEMPTED
 
@@ -168,7 +172,8 @@ class Signal(Struct, frozen=True, kw_only=True):
 class State(Struct, kw_only=True):
     """The cluster. ``stock`` holds only flavors that can run out; ``names`` maps a placement to
     its job's uid; ``forgotten`` are names that stay occupied; ``fired`` counts each scheduled
-    fault; ``counter`` numbers turns and nodes."""
+    fault; ``counter`` numbers turns and nodes; of flavors in ``silent_flex`` no request is
+    answered."""
 
     schema_version: int = SCHEMA_VERSION
     boot_id: str
@@ -181,6 +186,7 @@ class State(Struct, kw_only=True):
     nodes: dict[str, Node] = field(default_factory=dict)
     stock: dict[str, int] = field(default_factory=dict)
     held_queues: list[str] = field(default_factory=list)
+    silent_flex: list[str] = field(default_factory=list)
     signals: list[Signal] = field(default_factory=list)
     fired: list[int] = field(default_factory=list)
 

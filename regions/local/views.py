@@ -100,6 +100,7 @@ def _job_view(state: State, job: Job, ahead: tuple[int, int] | None) -> wire.Job
         cause=job.cause,
         message=message,
         eta_s=job.eta_s,
+        ends_s=nodes.ends_at_s(state, job),
         ahead=ahead[0] if ahead is not None else None,
         ahead_gpus=ahead[1] if ahead is not None else None,
         nodes_here=nodes.here(state, job),

@@ -106,6 +106,7 @@ class JobView(Struct, frozen=True, kw_only=True):
     labels: dict[str, str]
     first_exit: str = ""
     history: tuple[tuple[float, int], ...] = ()
+    ends_s: float | None = None
 
 
 class FlavorView(Struct, frozen=True, kw_only=True):

@@ -59,6 +59,8 @@ class World:
                 times.append(job.kill_at_s)
             if job.eta_s is not None and (job.spec is None or job.phase is Phase.BOOKED):
                 times.append(job.eta_s)
+            if job.phase is Phase.BOOKED and job.cause is Cause.WAITING_FOR_FLEX:
+                times += [] if job.silent_at_s is None else [job.silent_at_s]
             if job.cause in (Cause.STOCKOUT, Cause.PARTIAL_ARRIVAL):
                 times.append(job.signal_again_s)
         for index, planned in enumerate(self.config.schedule):

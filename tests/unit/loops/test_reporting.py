@@ -47,6 +47,10 @@ def told(run: Run, sight: ClusterSight) -> tuple[object, ...]:
         (Stage.QUEUED, Cause.QUOTA_NEVER_FITS, "QUEUED", "QUOTA_TOO_SMALL", "never take it"),
         (Stage.QUEUED, Cause.QUEUE_STOPPED, "QUEUED", "QUEUE_STOPPED", "stopped by its operators"),
         (Stage.QUEUED, Cause.WAITING_FOR_FLEX, "QUEUED", "WAITING_FOR_FLEX", "booked flex"),
+        (Stage.QUEUED, Cause.FLEX_SILENT, "QUEUED", "FLEX_SILENT", "nothing is heard of it"),
+        (Stage.QUEUED, Cause.FLEX_FAILED, "QUEUED", "FLEX_FAILED", "could not be given"),
+        (Stage.QUEUED, Cause.BOOKING_EXPIRED, "QUEUED", "BOOKING_EXPIRED", "before it was used"),
+        (Stage.QUEUED, Cause.CAPACITY_REVOKED, "QUEUED", "CAPACITY_REVOKED", "taken back"),
         (Stage.PROVISIONING, Cause.NODES_COMING, "PROVISIONING", "NODES_COMING", "0 of 2 machines"),
         (Stage.PROVISIONING, Cause.STOCKOUT, "PROVISIONING", "STOCKOUT", "out of stock"),
         (
@@ -125,6 +129,9 @@ def test_a_placement_that_was_seen_is_missed_in_a_whole_look_only() -> None:
     ("cause", "exit_code", "end", "reason"),
     [
         (Cause.NODE_PREEMPTED, None, PlacementEnd.PREEMPTED, Reason.NODE_PREEMPTED),
+        (Cause.CAPACITY_REVOKED, None, PlacementEnd.PREEMPTED, Reason.CAPACITY_REVOKED),
+        (Cause.FLEX_FAILED, None, PlacementEnd.FAILED, Reason.FLEX_FAILED),
+        (Cause.BOOKING_EXPIRED, None, PlacementEnd.FAILED, Reason.BOOKING_EXPIRED),
         (Cause.EVICTED, None, PlacementEnd.PREEMPTED, Reason.EVICTED),
         (Cause.NODE_LOST, None, PlacementEnd.LOST, Reason.NODE_LOST),
         (Cause.REFUSED, None, PlacementEnd.FAILED, Reason.REFUSED_BY_CLUSTER),

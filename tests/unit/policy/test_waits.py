@@ -18,6 +18,10 @@ Q, P = PlacementState.QUEUED, PlacementState.PROVISIONING
 CASES = [
     (Q, Reason.WAITING_FOR_QUOTA, 600.0, Reason.QUOTA_EXHAUSTED),
     (Q, Reason.WAITING_FOR_FLEX, 1800.0, Reason.FLEX_SILENT),
+    (Q, Reason.FLEX_SILENT, 0.0, Reason.FLEX_SILENT),
+    (Q, Reason.FLEX_FAILED, 0.0, Reason.FLEX_FAILED),
+    (P, Reason.BOOKING_EXPIRED, 0.0, Reason.BOOKING_EXPIRED),
+    (P, Reason.CAPACITY_REVOKED, 0.0, Reason.CAPACITY_REVOKED),
     (Q, Reason.QUEUE_STOPPED, 600.0, Reason.QUEUE_STOPPED),
     (Q, Reason.QUOTA_TOO_SMALL, 0.0, Reason.QUOTA_TOO_SMALL),
     (Q, Reason.CHECK_NOT_RERUN, 120.0, Reason.CHECK_NOT_RERUN),
