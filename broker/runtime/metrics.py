@@ -24,6 +24,11 @@ class Metrics:
         histogram = partial(Histogram, registry=registry)
         self.events = counter("broker_events", "Events written, by type", ["type"])
         self.refused = counter("broker_commands_refused", "Commands refused, by reason", ["reason"])
+        self.calls_refused = counter(
+            "broker_calls_refused",
+            "Calls from other machines that were not let in, by reason",
+            ["reason"],
+        )
         self.commit_seconds = histogram(
             "broker_log_commit_seconds",
             "From a command's arrival at the log to its fsync",

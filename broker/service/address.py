@@ -1,7 +1,7 @@
 """Which addresses may be served.
 
-The rule: as long as there is no authentication nobody but this machine is served. Read
-``check_address``.
+The rule: without tokens nobody but this machine is served; what other machines reach is another
+address, that wants them. Read ``check_address``.
 """
 
 import ipaddress
@@ -19,7 +19,7 @@ class AddressRefusedError(ValueError):
 def check_address(address: str) -> str:
     """Return a ``unix:`` path or a loopback ``HOST:PORT``, as gRPC takes it.
 
-    Raises AddressRefusedError for any other, as long as there is no authentication.
+    Raises AddressRefusedError for any other: here nobody is asked for a token.
     """
     if address.startswith("unix:"):
         path = address.removeprefix("unix://" if address.startswith("unix:///") else "unix:")
@@ -38,10 +38,29 @@ def check_address(address: str) -> str:
     literal = {"localhost": "127.0.0.1"}.get(host, host.strip("[]"))
     if not _is_loopback(literal):
         raise AddressRefusedError(
-            f"{address!r} can be reached from other machines; without authentication only"
-            " a Unix socket or a loopback address is served"
+            f"{address!r} can be reached from other machines, and no token is asked for there:"
+            " a Unix socket or a loopback address is served so, and any other by [access] address"
         )
     return f"[{literal}]:{match['port']}" if ":" in literal else f"{literal}:{match['port']}"
+
+
+def check_outward(address: str) -> str:
+    """Return the ``HOST:PORT`` that other machines reach, as gRPC takes it.
+
+    Raises AddressRefusedError for what is no address of an interface: a name is resolved by
+    somebody else, who may change their mind.
+    """
+    match = _HOST_PORT.fullmatch(address)
+    if match is None or int(match["port"]) > 65_535:
+        raise AddressRefusedError(f"{address!r} is not HOST:PORT")
+    host = {"localhost": "127.0.0.1"}.get(match["host"], match["host"].strip("[]"))
+    try:
+        literal = ipaddress.ip_address(host)
+    except ValueError as error:
+        raise AddressRefusedError(
+            f"{address!r} names a host; give the address of an interface, 0.0.0.0 or [::] for all"
+        ) from error
+    return f"[{literal}]:{match['port']}" if literal.version == 6 else f"{literal}:{match['port']}"
 
 
 def _is_loopback(host: str) -> bool:

@@ -9,6 +9,8 @@ from broker.history.regional import unseen_regions
 from broker.model.actor import Actor
 from broker.model.states import RUN_ENDED, RunState
 from broker.service import wire
+from broker.service.caller import caller, is_operator, only_team
+from broker.service.door import Door
 from broker.service.edge import unary
 from broker.service.listing import unreachable
 from broker.service.ports import Ports
@@ -19,8 +21,9 @@ from broker.v1 import broker_service_pb2, broker_service_pb2_grpc
 class BrokerService(broker_service_pb2_grpc.BrokerServiceServicer):
     """The broker itself."""
 
-    def __init__(self, ports: Ports) -> None:
+    def __init__(self, ports: Ports, door: Door | None) -> None:
         self._ports = ports
+        self._door = door
         self._started = ports.clock.now()
 
     @unary
@@ -31,7 +34,7 @@ class BrokerService(broker_service_pb2_grpc.BrokerServiceServicer):
         log, world = self._ports.log, self._ports.world
         state, known = log.broker(), world.regions()
         active = tuple(sorted(set(RunState) - RUN_ENDED))
-        page = await log.list_runs(RunQuery(states=active, page_size=1))
+        page = await log.list_runs(RunQuery(team=only_team(), states=active, page_size=1))
         unseen = unseen_regions(state, {r: log.region(r) for r in known}, known)
         warnings = [said for said in (log.trouble(),) if said]
         warnings += [
@@ -39,11 +42,13 @@ class BrokerService(broker_service_pb2_grpc.BrokerServiceServicer):
             for name in self._ports.workings.failing()
         ]
         warnings += [f"{name} does not answer" for name in unreachable(world)]
-        warnings += [
-            f"regions/{region}: {orphan.message}"
-            for region in known
-            for orphan in world.orphans(region)
-        ]
+        if is_operator():
+            warnings += [] if self._door is None else self._door.troubles()
+            warnings += [
+                f"regions/{region}: {orphan.message}"
+                for region in known
+                for orphan in world.orphans(region)
+            ]
         return broker_service_pb2.Broker(
             code_version=code_version(),
             incarnation=state.incarnation,
@@ -51,7 +56,20 @@ class BrokerService(broker_service_pb2_grpc.BrokerServiceServicer):
             active_runs=page.total,
             unseen_regions=[f"regions/{region}" for region in sorted(unseen)],
             warnings=warnings,
+            caller=_caller_message(),
         )
+
+
+def _caller_message() -> broker_service_pb2.Caller | None:
+    token = caller()
+    if token is None:
+        return None
+    message = broker_service_pb2.Caller(
+        actor=token.actor, team=f"teams/{token.team}", role=token.role.value
+    )
+    if token.expires_s is not None:
+        message.expire_time.CopyFrom(wire.timestamp(token.expires_s))
+    return message
 
 
 def code_version() -> str:

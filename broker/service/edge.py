@@ -17,10 +17,11 @@ import grpc.aio
 from broker.history.refusals import Code, Refused
 from broker.model.actor import Actor, ActorKind
 from broker.model.reasons import Reason
+from broker.service.caller import caller
 from broker.service.errors import code_of, is_ours, metadata_of, status_of
 
 ANSWER_LIMIT_S = 30.0  # a unary call that takes longer waits for something that is broken
-USER_KEY = "broker-user"  # metadata: who asks. There is no authentication yet: it is a label
+USER_KEY = "broker-user"  # metadata: who asks, of this machine's user: a label, and no proof
 USER_MAX = 64
 NOBODY = "somebody"
 
@@ -138,7 +139,10 @@ async def refuse(context: Context, error: Exception, method: str) -> NoReturn:
 
 
 def actor_of(context: Context, kind: ActorKind = ActorKind.USER) -> Actor:
-    """Return who asks: the name that the client gives, as far as it is a name."""
+    """Return who asks: whom the token names, or without one whom the client does."""
+    token = caller()
+    if token is not None:
+        return Actor(kind=kind, name=token.actor)
     for key, value in context.invocation_metadata() or ():
         if key == USER_KEY and isinstance(value, str) and value.isprintable():
             return Actor(kind=kind, name=value[:USER_MAX] or NOBODY)

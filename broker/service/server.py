@@ -1,9 +1,10 @@
-"""The gRPC server: every service, health and reflection, on one local address.
+"""The gRPC server: every service, health and reflection, for this machine and perhaps for others.
 
-The rule: without authentication nobody but this machine is served; ``check_address`` refuses
-every other address. Read ``build_server`` first.
+The rule: an address of this machine wants no token, and ``check_address`` refuses every other one;
+what other machines reach is a server of its own, behind its ``Door``. Read ``build_server`` first.
 """
 
+import asyncio
 import socket
 import stat
 from pathlib import Path
@@ -13,8 +14,9 @@ from grpc_health.v1 import health
 from grpc_reflection.v1alpha import reflection
 
 from broker.service.accepting import OneDoor
-from broker.service.address import check_address
+from broker.service.address import check_address, check_outward
 from broker.service.broker_service import BrokerService
+from broker.service.door import Door
 from broker.service.edge import Streams
 from broker.service.health import Health
 from broker.service.local_service import LocalService
@@ -60,10 +62,20 @@ class AddressTakenError(Exception):
 class Server:
     """The edge as it runs. Made by ``build_server``."""
 
-    def __init__(self, server: grpc.aio.Server, streams: Streams, health: Health) -> None:
+    def __init__(
+        self,
+        server: grpc.aio.Server,
+        streams: Streams,
+        health: Health,
+        outward: grpc.aio.Server | None = None,
+        door: Door | None = None,
+    ) -> None:
+        """``outward`` is the server behind the door, None without one."""
         self._server = server
         self._streams = streams
         self.health = health
+        self._outward = outward
+        self.door = door
 
     async def start(self, address: str) -> str:
         """Begin to serve; return the address, with the port that was taken for port 0.
@@ -73,6 +85,18 @@ class Server:
         bound = self._bind(check_address(address))
         await self._server.start()
         return bound
+
+    async def open_door(self) -> str:
+        """Begin to serve other machines; return the address. Raises as ``start`` does."""
+        assert self._outward is not None
+        assert self.door is not None
+        address = check_outward(self.door.address)
+        try:
+            port = self._outward.add_secure_port(address, self.door.credentials())
+        except RuntimeError as error:
+            raise AddressTakenError("it is in use, or must not be used by this user") from error
+        await self._outward.start()
+        return f"{address.rpartition(':')[0]}:{port}"
 
     def _bind(self, address: str) -> str:
         path = Path(address.removeprefix("unix:")) if address.startswith("unix:") else None
@@ -93,7 +117,10 @@ class Server:
         """Take no more calls, end the streams, and give the others ``grace_s`` seconds."""
         await self.health.stop()
         self._streams.end()
-        await self._server.stop(grace_s)
+        async with asyncio.TaskGroup() as stopping:
+            for server in (self._server, self._outward):
+                if server is not None:
+                    stopping.create_task(server.stop(grace_s))
 
 
 def _check_free(path: Path) -> None:
@@ -125,27 +152,42 @@ def _check_free(path: Path) -> None:
     raise AddressTakenError("another program listens there; stop it first, or name another address")
 
 
-async def build_server(ports: Ports) -> Server:
-    """Return a server with every service, bound to nothing yet."""
+async def build_server(ports: Ports, door: Door | None = None) -> Server:
+    """Return a server with every service, bound to nothing yet; ``door`` is for other machines."""
     streams = Streams()
-    server = OneDoor(grpc.aio.server(options=OPTIONS, maximum_concurrent_rpcs=CALLS_AT_ONCE))
-    run_service_pb2_grpc.add_RunServiceServicer_to_server(RunService(ports, streams), server)
-    region_service_pb2_grpc.add_RegionServiceServicer_to_server(RegionService(ports), server)
-    team_service_pb2_grpc.add_TeamServiceServicer_to_server(TeamService(ports), server)
-    local_service_pb2_grpc.add_LocalServiceServicer_to_server(LocalService(ports), server)
-    broker_service_pb2_grpc.add_BrokerServiceServicer_to_server(BrokerService(ports), server)
-    runs, regions, teams, local, broker = (
-        module.DESCRIPTOR.services_by_name[name].full_name
-        for module, name in (
-            (run_service_pb2, "RunService"),
-            (region_service_pb2, "RegionService"),
-            (team_service_pb2, "TeamService"),
-            (local_service_pb2, "LocalService"),
-            (broker_service_pb2, "BrokerService"),
+    state = Health(ports.log, writing=(RUNS, REGIONS, TEAMS), reading=(LOCAL, BROKER))
+    broker = BrokerService(ports, door)
+
+    async def filled(interceptors: tuple[grpc.aio.ServerInterceptor, ...]) -> OneDoor:
+        server = OneDoor(
+            grpc.aio.server(
+                options=OPTIONS,
+                maximum_concurrent_rpcs=CALLS_AT_ONCE,
+                interceptors=interceptors,
+            )
         )
+        run_service_pb2_grpc.add_RunServiceServicer_to_server(RunService(ports, streams), server)
+        region_service_pb2_grpc.add_RegionServiceServicer_to_server(RegionService(ports), server)
+        team_service_pb2_grpc.add_TeamServiceServicer_to_server(TeamService(ports), server)
+        local_service_pb2_grpc.add_LocalServiceServicer_to_server(LocalService(ports), server)
+        broker_service_pb2_grpc.add_BrokerServiceServicer_to_server(broker, server)
+        await state.add_to(server)
+        names = [RUNS, REGIONS, TEAMS, LOCAL, BROKER]
+        names += [health.SERVICE_NAME, reflection.SERVICE_NAME]
+        reflection.enable_server_reflection(names, server)
+        return server
+
+    outward = None if door is None else await filled((door.admission,))
+    return Server(await filled(()), streams, state, outward, door)
+
+
+RUNS, REGIONS, TEAMS, LOCAL, BROKER = (
+    module.DESCRIPTOR.services_by_name[name].full_name
+    for module, name in (
+        (run_service_pb2, "RunService"),
+        (region_service_pb2, "RegionService"),
+        (team_service_pb2, "TeamService"),
+        (local_service_pb2, "LocalService"),
+        (broker_service_pb2, "BrokerService"),
     )
-    state = Health(ports.log, writing=(runs, regions, teams), reading=(local, broker))
-    await state.add_to(server)
-    names = [runs, regions, teams, local, broker, health.SERVICE_NAME, reflection.SERVICE_NAME]
-    reflection.enable_server_reflection(names, server)
-    return Server(server, streams, state)
+)

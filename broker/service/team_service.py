@@ -11,6 +11,7 @@ from dataclasses import replace
 from broker.history.commands import SetCaps
 from broker.model.actor import Actor, ActorKind
 from broker.service import fields
+from broker.service.caller import may_see
 from broker.service.convert_team import caps_of, team_message
 from broker.service.edge import unary
 from broker.service.errors import invalid
@@ -39,7 +40,7 @@ class TeamService(team_service_pb2_grpc.TeamServiceServicer):
         """Return one page of the teams that have caps."""
         size = fields.page_size(request.page_size, default=TEAMS_DEFAULT, largest=TEAMS_MAX)
         cursor = cursor_of(request.page_token, (str,), "teams")
-        known = sorted(state.id for state in self._ports.log.teams())
+        known = sorted(state.id for state in self._ports.log.teams() if may_see(state.id))
         beyond = [team for team in known if cursor is None or team > str(cursor[0])]
         page = beyond[:size]
         return team_service_pb2.ListTeamsResponse(

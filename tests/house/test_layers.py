@@ -11,6 +11,7 @@ from pathlib import Path
 from tests.house.tree import ROOT, SCRIPTS, text_of
 
 PLANTED = {
+    "broker/access/planted.py": "import grpc\n",
     "broker/store/planted.py": "import broker.service\nimport grpc\nimport regions\n",
     "broker/runtime/planted.py": "import broker.history\n",
     "broker/model/planted.py": "import time\n",

@@ -1,0 +1,512 @@
+"""Who is let in from other machines, RPC by RPC, and what the others learn: nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import grpc
+import pytest
+from google.protobuf import descriptor_pool, message_factory
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
+
+from broker.access.tokens import Role
+from broker.access.tries import REFILL_S, TRIES
+from broker.model.sightings import Orphan
+from broker.service.rights import RIGHTS, OfRun, OfTeam, Right
+from broker.v1 import (
+    broker_service_pb2,
+    local_service_pb2,
+    region_service_pb2,
+    run_service_pb2,
+    team_service_pb2,
+)
+from tests.fakes import certificates
+from tests.service.outward import (
+    ALL,
+    ANN,
+    BOB,
+    EVE,
+    OLA,
+    VIC,
+    Holder,
+    Outward,
+    Stubs,
+    holder,
+    outward,
+    stamped,
+)
+from tests.service.rig import DIGITS, Refusal, make_request, refusal_of, refused
+
+C = grpc.StatusCode
+OURS = {path: right for path, right in RIGHTS.items() if path.startswith("/broker.")}
+PROTOS = (
+    run_service_pb2, region_service_pb2, team_service_pb2, local_service_pb2, broker_service_pb2,
+)  # fmt: skip
+
+
+@pytest.fixture
+async def out(tmp_path: Path) -> AsyncIterator[Outward]:
+    async with outward(tmp_path) as found:
+        yield found
+
+
+# ---- Every RPC, by a table that is made of the protos -------------------------------------------
+
+
+def method_of(path: str) -> Any:
+    """Return what the protos say of an RPC."""
+    assert PROTOS
+    return descriptor_pool.Default().FindMethodByName(path[1:].replace("/", "."))
+
+
+def filled(path: str, right: Right, team: str) -> Any:
+    """Return a request that names what it is about, of a team, and nothing else."""
+    request: Any = message_factory.GetMessageClass(method_of(path).input_type)()
+    match right.whose:
+        case OfRun(field):
+            setattr(request, field, f"teams/{team}/runs/digits")
+        case OfTeam("header.parent"):
+            request.header.parent = f"teams/{team}"
+        case whose if hasattr(whose, "field"):
+            ending = f"/bundles/{'0' * 64}" if "Bundle" in path else ""
+            setattr(request, whose.field, f"teams/{team}{ending}")
+        case _:
+            pass
+    return request
+
+
+async def called(stubs: Stubs, path: str, request: Any) -> Refusal | None:
+    """Make one call of any form; return how it was refused, None when it was not."""
+    method, channel = method_of(path), stubs.channel
+    answer = message_factory.GetMessageClass(method.output_type)
+    forms = {
+        (False, False): "unary_unary", (True, False): "stream_unary", (False, True): "unary_stream",
+    }  # fmt: skip
+    form = forms[(method.client_streaming, method.server_streaming)]
+    call = getattr(channel, form)(
+        path,
+        request_serializer=type(request).SerializeToString,
+        response_deserializer=answer.FromString,
+    )
+    try:
+        if form == "unary_stream":
+            async for _ in call(request, timeout=10):
+                return None
+        else:
+            await call(iter([request]) if form == "stream_unary" else request, timeout=10)
+    except grpc.RpcError as error:
+        return refusal_of(error)
+    return None
+
+
+async def all_called(stubs: Stubs, team: str) -> dict[str, Refusal | None]:
+    """Make every call there is, about a team."""
+    return {path: await called(stubs, path, filled(path, r, team)) for path, r in OURS.items()}
+
+
+def test_every_rpc_of_every_service_has_a_row_and_no_row_is_left_over() -> None:
+    declared = {
+        f"/{service.full_name}/{method.name}"
+        for module in PROTOS
+        for service in module.DESCRIPTOR.services_by_name.values()
+        for method in service.methods
+    }
+    assert set(OURS) == declared
+
+
+@pytest.mark.parametrize("word", [None, "", "brk_", "x" * 4_000, BOB.word[:-1], f"{BOB.word}0"])
+async def test_without_a_valid_token_no_rpc_answers(out: Outward, word: str | None) -> None:
+    async with out.calling(word) as stubs:
+        for path, right in OURS.items():
+            out.rig.readings.wait(REFILL_S)
+            said = await called(stubs, path, filled(path, right, "vision"))
+            assert said == Refusal(C.UNAUTHENTICATED, "TOKEN_NOT_VALID"), path
+
+
+async def test_a_viewer_changes_nothing_and_a_member_operates_nothing(out: Outward) -> None:
+    await out.rig.submit()
+    for who, role in ((VIC, Role.VIEWER), (ANN, Role.MEMBER)):
+        async with out.calling(who) as stubs:
+            said = await all_called(stubs, "vision")
+        denied = {path for path, one in said.items() if one and one.code is C.PERMISSION_DENIED}
+        beyond = {p for p, r in OURS.items() if r.role is not None and not role.reaches(r.role)}
+        assert denied == beyond
+        assert {said[path] for path in denied} == {Refusal(C.PERMISSION_DENIED, "ROLE_NOT_ENOUGH")}
+
+
+async def test_what_is_of_another_team_is_as_if_it_were_not_there(out: Outward) -> None:
+    bob = replace(BOB.token, role=Role.MEMBER)
+    async with out.calling(BOB) as stubs:
+        before = await all_called(stubs, "vision")
+        await out.rig.submit()
+        after = await all_called(stubs, "vision")
+    assert before == after
+    for path, right in OURS.items():
+        if right.role is None or not bob.role.reaches(right.role):
+            continue
+        if isinstance(right.whose, OfRun) or path.endswith("/GetBundle"):
+            assert after[path] == Refusal(C.NOT_FOUND, "NOT_FOUND"), path
+        elif hasattr(right.whose, "field"):
+            assert after[path] == Refusal(C.PERMISSION_DENIED, "NOT_YOUR_TEAM"), path
+    assert out.rig.run().stream_version == 1
+
+
+async def test_the_words_for_another_teams_run_are_those_for_none(out: Outward) -> None:
+    await out.rig.submit()
+    said = []
+    async with out.calling(BOB) as stubs:
+        for name in (DIGITS, "teams/vision/runs/nobodys", "teams/speech/runs/nobodys"):
+            with pytest.raises(grpc.RpcError) as caught:
+                await stubs.runs.GetRun(run_service_pb2.GetRunRequest(name=name))
+            said.append(str(caught.value.details()).replace(name, "IT"))
+    assert said == ["there is no IT"] * 3
+
+
+async def test_an_operator_may_call_everything(out: Outward) -> None:
+    await out.rig.submit()
+    async with out.calling(OLA) as stubs:
+        said = await all_called(stubs, "vision")
+        codes = {one.code for one in said.values() if one}
+        assert codes.isdisjoint({C.PERMISSION_DENIED, C.UNAUTHENTICATED})
+        await stubs.runs.GetRun(run_service_pb2.GetRunRequest(name=DIGITS))
+
+
+async def test_a_method_without_a_row_is_refused(
+    out: Outward, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delitem(RIGHTS, "/broker.v1.BrokerService/GetBroker")
+    async with out.calling(OLA) as stubs:
+        said = await refused(stubs.broker.GetBroker(broker_service_pb2.GetBrokerRequest()))
+    assert said == Refusal(C.PERMISSION_DENIED, "ROLE_NOT_ENOUGH")
+
+
+# ---- What is listed, and in whose name ----------------------------------------------------------
+
+
+async def test_what_is_listed_is_what_one_may_see(out: Outward) -> None:
+    await out.rig.submit("one")
+    other = make_request(run_id="two")
+    other.parent = "teams/speech"
+    await out.rig.runs.SubmitRun(other, timeout=10)
+    caps = team_service_pb2.SetTeamCapsRequest(etag="1")
+    for team in ("vision", "speech"):
+        caps.name = f"teams/{team}"
+        caps.caps.running_gpus = 8
+        await out.rig.teams.SetTeamCaps(caps)
+    sees: dict[str, tuple[Any, ...]] = {}
+    for who in ALL:
+        async with out.calling(who) as stubs:
+            runs = await stubs.runs.ListRuns(run_service_pb2.ListRunsRequest(parent="teams/-"))
+            teams = await stubs.teams.ListTeams(team_service_pb2.ListTeamsRequest(page_size=1))
+            broker = await stubs.broker.GetBroker(broker_service_pb2.GetBrokerRequest())
+        sees[who.token.actor] = (
+            sorted(run.name.split("/")[1] for run in runs.runs),
+            runs.total_size,
+            [team.name for team in teams.teams],
+            bool(teams.next_page_token),
+            broker.active_runs,
+        )
+    vision, both = (["vision"], 1, ["teams/vision"], False, 1), ["speech", "vision"]
+    assert sees["ann"] == sees["vic"] == vision
+    assert sees["bob"] == (["speech"], 1, ["teams/speech"], False, 1)
+    assert sees["eve"] == sees["ola"] == (both, 2, ["teams/speech"], True, 2)
+
+
+async def test_a_page_goes_on_for_who_sees_a_part(out: Outward) -> None:
+    for number in range(3):
+        await out.rig.submit(f"run-{number}")
+    request = run_service_pb2.ListRunsRequest(parent="teams/-", page_size=2)
+    async with out.calling(VIC) as stubs:
+        first = await stubs.runs.ListRuns(request)
+        request.page_token = first.next_page_token
+        second = await stubs.runs.ListRuns(request)
+    assert len({run.name for run in (*first.runs, *second.runs)}) == 3
+
+
+async def test_orphans_are_for_operators(out: Outward) -> None:
+    out.rig.loops.strangers.append(
+        Orphan(
+            cluster="alpha", object="speech-secret-run", message="is of no run", since_wall_s=0.0
+        )
+    )
+    for who, count in ((VIC, 0), (ANN, 0), (EVE, 0), (OLA, 1)):
+        async with out.calling(who) as stubs:
+            regions = await stubs.regions.ListRegions(region_service_pb2.ListRegionsRequest())
+            broker = await stubs.broker.GetBroker(broker_service_pb2.GetBrokerRequest())
+        found = [o for region in regions.regions for c in region.clusters for o in c.orphans]
+        assert (len(found), len(broker.warnings)) == (count, count), who.token.actor
+
+
+async def test_the_actor_is_the_tokens_and_not_what_the_client_says(out: Outward) -> None:
+    async with grpc.aio.secure_channel(
+        out.address,
+        grpc.ssl_channel_credentials(certificates.roots()),
+        interceptors=[*stamped(f"Bearer {ANN.word}"), *stamped("root", "broker-user")],
+    ) as channel:
+        stubs = Stubs(channel)
+        run = (await stubs.runs.SubmitRun(make_request(run_id="digits"))).run
+        await stubs.runs.CancelRun(run_service_pb2.CancelRunRequest(name=run.name))
+        await refused(stubs.regions.CordonRegion(
+            region_service_pb2.CordonRegionRequest(name="regions/alpha")
+        ))  # fmt: skip
+    events = await out.rig.log.read(run.name, 0, 100)
+    assert {recorded.actor.name for recorded in events} == {"ann"}
+    assert out.rig.run().intent.owner == "ann"
+    async with out.calling(OLA) as stubs:
+        request = region_service_pb2.CordonRegionRequest(name="regions/alpha")
+        await stubs.regions.CordonRegion(request)
+    (cordoned,) = await out.rig.log.read("regions/alpha", 0, 100)
+    assert (cordoned.actor.kind.value, cordoned.actor.name) == ("OPS", "ola")
+
+
+async def test_who_asks_is_told_who_that_is(out: Outward) -> None:
+    async with out.calling(ANN) as stubs:
+        found = (await stubs.broker.GetBroker(broker_service_pb2.GetBrokerRequest())).caller
+    assert (found.actor, found.team, found.role) == ("ann", "teams/vision", "member")
+    assert not found.HasField("expire_time")
+    local = await out.rig.broker.GetBroker(broker_service_pb2.GetBrokerRequest())
+    assert not local.HasField("caller")
+
+
+async def test_the_socket_of_this_machine_wants_no_token(out: Outward) -> None:
+    await out.rig.submit()
+    request = region_service_pb2.CordonRegionRequest(name="regions/alpha")
+    await out.rig.regions.CordonRegion(request)
+    assert out.refused == []
+
+
+async def test_a_path_on_the_brokers_machine_is_not_for_others(out: Outward) -> None:
+    right = RIGHTS["/broker.v1.RunService/FetchCheckpoint"]
+    request = run_service_pb2.FetchCheckpointRequest(parent=DIGITS, prefer_local_path=True)
+    from broker.service.rights import narrowed
+
+    assert not narrowed(right, ANN.token, request).prefer_local_path
+
+
+# ---- Health and reflection ----------------------------------------------------------------------
+
+
+async def test_health_is_told_to_anybody_once_and_the_rest_to_holders(out: Outward) -> None:
+    request = health_pb2.HealthCheckRequest()
+    async with out.calling(None) as stubs:
+        health: Any = health_pb2_grpc.HealthStub(stubs.channel)
+        assert (await health.Check(request)).status == health_pb2.HealthCheckResponse.SERVING
+        watching = health.Watch(request, timeout=10)
+        with pytest.raises(grpc.RpcError) as caught:
+            await anext(aiter(watching))
+        assert refusal_of(caught.value).code is C.UNAUTHENTICATED
+        with pytest.raises(grpc.RpcError) as caught:
+            await anext(aiter(asked(stubs)))
+        assert refusal_of(caught.value).code is C.UNAUTHENTICATED
+    async with out.calling(VIC) as stubs:
+        health = health_pb2_grpc.HealthStub(stubs.channel)
+        told = await anext(aiter(health.Watch(request, timeout=10)))
+        assert told.status == health_pb2.HealthCheckResponse.SERVING
+        answer = await anext(aiter(asked(stubs)))
+        assert "broker.v1.RunService" in {one.name for one in answer.list_services_response.service}
+
+
+def asked(stubs: Stubs) -> Any:
+    def requests() -> Iterator[Any]:
+        yield reflection_pb2.ServerReflectionRequest(list_services="")
+
+    reflection: Any = reflection_pb2_grpc.ServerReflectionStub(stubs.channel)
+    return reflection.ServerReflectionInfo(requests(), timeout=10)
+
+
+# ---- Tokens that come, go and are guessed -------------------------------------------------------
+
+
+def ping(stubs: Stubs) -> Any:
+    return stubs.broker.GetBroker(broker_service_pb2.GetBrokerRequest(), timeout=10)
+
+
+async def test_a_token_holds_from_its_making_to_its_revocation(out: Outward) -> None:
+    new = holder("new", "vision", Role.VIEWER)
+    async with out.calling(new) as stubs:
+        assert (await refused(ping(stubs))).code is C.UNAUTHENTICATED
+        out.write(*ALL, new)
+        await ping(stubs)
+        out.write(*ALL)
+        await out.door.tick()
+        assert (await refused(ping(stubs))).code is C.UNAUTHENTICATED
+
+
+async def test_a_stream_ends_when_its_token_is_revoked(out: Outward) -> None:
+    await out.rig.submit()
+    async with out.calling(ANN) as ann, out.calling(VIC) as vic:
+        calls = [s.runs.WatchRun(run_service_pb2.WatchRunRequest(name=DIGITS)) for s in (ann, vic)]
+        for call in calls:
+            await call.read()
+        out.write(*(one for one in ALL if one is not ANN))
+        await out.door.tick()
+
+        async def rest() -> None:
+            async for _ in calls[0]:
+                pass
+
+        assert await refused(rest()) == Refusal(C.UNAUTHENTICATED, "TOKEN_NOT_VALID")
+        assert not calls[1].done()
+        calls[1].cancel()
+
+
+async def test_a_stream_ends_when_its_token_expires(tmp_path: Path) -> None:
+    brief = holder("brief", "vision", Role.VIEWER)
+    async with outward(tmp_path, [ANN]) as out:
+        now_s = out.rig.readings.wall_s()
+        out.write(ANN, replace(brief, token=replace(brief.token, expires_s=now_s + 60)))
+        await out.rig.submit()
+        async with out.calling(brief) as stubs:
+            call = stubs.runs.WatchRun(run_service_pb2.WatchRunRequest(name=DIGITS))
+            await call.read()
+            out.rig.readings.wait(61)
+            await out.door.tick()
+
+            async def rest() -> None:
+                async for _ in call:
+                    pass
+
+            assert (await refused(rest())).code is C.UNAUTHENTICATED
+            assert (await refused(ping(stubs))).code is C.UNAUTHENTICATED
+
+
+async def test_who_fails_often_has_to_wait_and_a_neighbour_has_not(out: Outward) -> None:
+    async with out.calling(f"{BOB.word[:-1]}9") as stubs:
+        codes = [(await refused(ping(stubs))).code for _ in range(TRIES + 2)]
+    assert codes == [C.UNAUTHENTICATED] * TRIES + [C.RESOURCE_EXHAUSTED] * 2
+    async with out.calling(BOB) as stubs:  # the id that was guessed at waits too
+        assert (await refused(ping(stubs))).reason == "TOO_MANY_TRIES"
+        out.rig.readings.wait(7)
+        await ping(stubs)
+    async with out.calling(ANN) as stubs:
+        await ping(stubs)
+    assert out.refused.count("TOO_MANY_TRIES") == 3
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        "Bearer", "Bearer ", "Basic YW5uOng=", ANN.word, f"Bearer  {ANN.word} x",
+        f"Bearer {ANN.word.upper()}", f"Bearer {ANN.word}~", "Bearer " + "brk_" * 3_000,
+    ],
+)  # fmt: skip
+async def test_a_header_of_another_form_is_no_token(out: Outward, header: str) -> None:
+    async with grpc.aio.secure_channel(
+        out.address,
+        grpc.ssl_channel_credentials(certificates.roots()),
+        interceptors=stamped(header),
+    ) as channel:
+        assert (await refused(ping(Stubs(channel)))).code is C.UNAUTHENTICATED
+
+
+async def test_two_tokens_are_none(out: Outward) -> None:
+    async with grpc.aio.secure_channel(
+        out.address,
+        grpc.ssl_channel_credentials(certificates.roots()),
+        interceptors=[*stamped(f"Bearer {ANN.word}"), *stamped(f"Bearer {OLA.word}")],
+    ) as channel:
+        assert (await refused(ping(Stubs(channel)))).code is C.UNAUTHENTICATED
+
+
+async def test_no_secret_is_in_a_log_an_event_or_an_answer(
+    out: Outward, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    said: list[str] = []
+
+    def fails(*_: Any) -> Any:
+        raise RuntimeError("a fault of ours")
+
+    for who in (ANN, BOB, OLA, holder("nobody", "vision", Role.MEMBER)):
+        async with out.calling(who) as stubs:
+            answers = await all_called(stubs, "vision")
+            said += [str(one) for one in answers.values()]
+    monkeypatch.setattr(out.rig.loops, "regions", fails)
+    async with out.calling(ANN) as stubs:
+        said.append(str(await refused(ping(stubs))))
+    assert "a fault of ours" in caplog.text
+    for stream in ("regions/alpha", DIGITS, "teams/vision"):
+        said += [repr(one) for one in await out.rig.log.read(stream, 0, 100)]
+    secrets = [one for who in ALL for one in (who.word, who.word[17:], who.token.digest)]
+    text = caplog.text + "".join(said)
+    assert [one for one in secrets if one in text] == []
+
+
+# ---- TLS ----------------------------------------------------------------------------------------
+
+
+async def test_nothing_is_served_without_tls(out: Outward) -> None:
+    async with grpc.aio.insecure_channel(
+        out.address, interceptors=stamped(f"Bearer {ANN.word}")
+    ) as channel:
+        with pytest.raises(grpc.RpcError) as caught:
+            await ping(Stubs(channel))
+    assert caught.value.code() is C.UNAVAILABLE
+
+
+async def test_a_client_that_trusts_others_does_not_speak(out: Outward) -> None:
+    async with out.calling(ANN, ca="other") as stubs:
+        with pytest.raises(grpc.RpcError) as caught:
+            await ping(stubs)
+    assert caught.value.code() is C.UNAVAILABLE
+
+
+async def test_a_renewed_certificate_is_shown_without_a_restart(out: Outward) -> None:
+    async with out.calling(ANN) as open_before:
+        await ping(open_before)
+        certificates.write_pair(out.folder, ca="renewed")
+        await out.door.tick()
+        async with out.calling(ANN, ca="renewed") as stubs:
+            await ping(stubs)
+        await ping(open_before)
+
+
+async def test_a_broken_file_changes_nothing_and_is_told(out: Outward) -> None:
+    (out.folder / "tls.crt").write_text("no certificate")
+    out.book.write_text("{")
+    await out.door.tick()
+    async with out.calling(ANN) as stubs:
+        assert list((await ping(stubs)).warnings) == []
+    local = await out.rig.broker.GetBroker(broker_service_pb2.GetBrokerRequest())
+    tokens, pair = local.warnings
+    assert tokens.endswith("tokens.json: it is not JSON; the tokens are those that it held before")
+    assert pair.endswith("; the certificate shown is the former one")
+    assert "tls.crt" in pair
+    certificates.write_pair(out.folder)
+    out.write(*ALL)
+    await out.door.tick()
+    local = await out.rig.broker.GetBroker(broker_service_pb2.GetBrokerRequest())
+    assert list(local.warnings) == []
+
+
+async def test_a_client_certificate_is_wanted_where_a_ca_is_named(tmp_path: Path) -> None:
+    ca = certificates.write_roots(tmp_path, "clients")
+    mine = tmp_path / "mine"
+    mine.mkdir()
+    pair = certificates.write_pair(mine, ca="clients", host="ann.example")
+    async with outward(tmp_path, client_ca=ca) as out:
+        async with out.calling(ANN, pair=pair) as stubs:
+            await ping(stubs)
+        async with out.calling(ANN) as stubs:
+            with pytest.raises(grpc.RpcError) as caught:
+                await ping(stubs)
+        assert caught.value.code() is C.UNAVAILABLE
+        async with out.calling(None, pair=pair) as stubs:
+            assert (await refused(ping(stubs))).code is C.UNAUTHENTICATED
+
+
+async def test_many_callers_at_once_are_each_themselves(out: Outward) -> None:
+    async def who_am_i(who: Holder) -> str:
+        async with out.calling(who) as stubs:
+            answers = await asyncio.gather(*(ping(stubs) for _ in range(20)))
+        (name,) = {one.caller.actor for one in answers}
+        return str(name)
+
+    said = await asyncio.gather(*(who_am_i(who) for who in ALL))
+    assert said == [who.token.actor for who in ALL]
