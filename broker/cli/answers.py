@@ -17,6 +17,7 @@ ANSWERS: dict[str, str] = {
     "estimate": "SubmitRunResponse",
     "simulate": "{variants: [{terms, error, why_nowhere, estimate: Estimate}]}",
     "status": f"{_RUN}; without RUN ListRunsResponse",
+    "run show": f"{_RUN}; with --manifest GetManifestResponse",
     "explain": "ExplainRunResponse",
     "ls": "ListRunsResponse",
     "watch": _FOLLOWED,
@@ -43,6 +44,8 @@ ANSWERS: dict[str, str] = {
     "regions drain": _REGION,
     "regions waive": _REGION,
     "regions accept-store": _REGION,
+    "regions bootstrap": "{objects: [{file, manifest, grants}]};"
+    " with --apply or --remove {steps: [{object, state, said}]}",
     "policy get": "Policy",
     "policy set": "Policy",
     "policy edit": "Policy; nothing when it was left as it is",

@@ -7,6 +7,7 @@ import click
 
 from broker.cli import words
 from broker.cli.arguments import DURATION, REGION
+from broker.cli.bootstrap import bootstrap
 from broker.cli.following import ask
 from broker.cli.session import Session
 from broker.cli.verbs import Family, verb
@@ -165,5 +166,5 @@ def _said(session: Session, found: region_pb2.Region) -> None:
     session.say(f"{words.id_of(found.name)}: {words.enum_name(found, 'state')}{said}")
 
 
-for _one in (listing, show, cordon, uncordon, drain, waive, accept_store):
+for _one in (listing, show, cordon, uncordon, drain, waive, accept_store, bootstrap):
     regions.add_command(_one)
