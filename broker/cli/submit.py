@@ -13,6 +13,7 @@ import click
 from broker.cli import exits, following, words
 from broker.cli.options import intent_of, with_intent
 from broker.cli.places import show_estimate
+from broker.cli.run import show_manifests
 from broker.cli.session import Session
 from broker.cli.verbs import VerbWithCommand, verb
 from broker.sdk.intent import IntentFile
@@ -38,6 +39,7 @@ from broker.sdk.intent import IntentFile
 @click.option("--request-id", metavar="TEXT", help="Makes it repeatable.")
 @click.option("--wait", is_flag=True, help="Follow the run until it ends.")
 @click.option("--validate-only", is_flag=True, help="Only check, and say where it would go.")
+@click.option("--manifest", is_flag=True, help="With --validate-only: show what would be sent.")
 @with_intent
 def submit(
     session: Session,
@@ -48,6 +50,7 @@ def submit(
     request_id: str | None,
     wait: bool,
     validate_only: bool,
+    manifest: bool,
     **said: Any,
 ) -> int:
     """Submit a run, from an intent FILE, from flags and a COMMAND after --, or from both.
@@ -57,12 +60,19 @@ def submit(
     The working directory goes with it: what git would keep, at most 256 MiB packed. Where a flag
     and the file differ, the flag counts; none clears what the file says. The run's name is printed.
     """
+    if manifest and not validate_only:
+        raise click.UsageError(
+            "--manifest goes with --validate-only; or: broker run show --manifest"
+        )
     found = intent_of(said)
     team = found.team or session.team
     run_id = name or found.run_id
     if validate_only:
-        answer = session.client.runs.validate(team, found.message, run_id=run_id)
+        answer = session.client.runs.validate(team, found.message, run_id=run_id, manifest=manifest)
         show_estimate(session, answer.estimate, answer)
+        if answer.HasField("manifest") and not session.is_json:
+            session.say()
+            show_manifests(session, [answer.manifest], whole=False)
         # What a submit would be refused for ends as that would.
         return exits.INVALID if answer.estimate.never_fits else exits.OK
     if not no_workdir and not found.message.workload.bundle_digest:

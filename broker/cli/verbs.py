@@ -22,6 +22,7 @@ VERBS: dict[str, dict[str, tuple[str, str]]] = {
     },
     "See": {
         "status": ("status", "where a run stands, why, and what happens next"),
+        "run": ("run", "a run as it was asked for, and what is sent to clusters for it"),
         "explain": ("places", "every place a run could start, or why not"),
         "ls": ("ls", "list runs"),
         "watch": ("watch", "follow a run until it ends"),

@@ -56,6 +56,7 @@ class Runs(_Spoken):
     fork = _awaited(runs.fork)
     replace = _awaited(runs.replace)
     explain = _awaited(runs.explain)
+    manifest = _awaited(runs.manifest)
     timeline = _awaited(runs.timeline)
     report = _awaited(runs.report)
     upload_bundle = _awaited(runs.upload_bundle)

@@ -55,6 +55,7 @@ class Runs(_Spoken):
     fork = _plain(runs.fork)
     replace = _plain(runs.replace)
     explain = _plain(runs.explain)
+    manifest = _plain(runs.manifest)
     timeline = _plain(runs.timeline)
     report = _plain(runs.report)
     upload_bundle = _plain(runs.upload_bundle)

@@ -27,6 +27,7 @@ CANCEL = change(_RUNS, "CancelRun", rs.CancelRunRequest, run_pb2.Run)
 RESUME = change(_RUNS, "ResumeRun", rs.ResumeRunRequest, run_pb2.Run)
 FORK = change(_RUNS, "ForkRun", rs.ForkRunRequest, run_pb2.Run, is_repeatable=True)
 EXPLAIN = read(_RUNS, "ExplainRun", rs.ExplainRunRequest, rs.ExplainRunResponse)
+MANIFEST = read(_RUNS, "GetManifest", rs.GetManifestRequest, rs.GetManifestResponse)
 TIMELINE = read(_RUNS, "GetTimeline", rs.GetTimelineRequest, rs.GetTimelineResponse)
 TAIL = streaming(_RUNS, "TailLogs", rs.TailLogsRequest, rs.TailLogsResponse)
 REPORT = change(_RUNS, "ReportProgress", rs.ReportProgressRequest, rs.ReportProgressResponse)
@@ -57,11 +58,18 @@ def submit(
 
 
 def validate(
-    team: str, intent: intent_pb2.Intent, *, run_id: str = ""
+    team: str, intent: intent_pb2.Intent, *, run_id: str = "", manifest: bool = False
 ) -> Operation[rs.SubmitRunResponse]:
-    """Create nothing; return what would be created, and where it would go."""
+    """Create nothing; return what would be created, and where it would go.
+
+    With ``manifest`` also what would be sent there, if it would go anywhere.
+    """
     request = rs.SubmitRunRequest(
-        parent=f"teams/{team}", run_id=run_id, intent=intent, validate_only=True
+        parent=f"teams/{team}",
+        run_id=run_id,
+        intent=intent,
+        validate_only=True,
+        manifest=manifest,
     )
     return (yield from ask(SUBMIT, request))
 
@@ -144,6 +152,11 @@ def replace(name: str, *, epoch: int, message: str) -> Operation[run_pb2.Run]:
 def explain(name: str) -> Operation[rs.ExplainRunResponse]:
     """Say of every place whether the run could start there, or why not."""
     return (yield from ask(EXPLAIN, rs.ExplainRunRequest(name=name)))
+
+
+def manifest(name: str, *, placement: str = "") -> Operation[rs.GetManifestResponse]:
+    """Return what is sent to clusters for a run: for one placement, or all that are not over."""
+    return (yield from ask(MANIFEST, rs.GetManifestRequest(name=name, placement=placement)))
 
 
 def timeline(name: str, *, limit: int = 10_000) -> Operation[rs.GetTimelineResponse]:
