@@ -183,6 +183,8 @@ class _ReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Reason.ValueTy
     """The flex request got no answer in time. The broker tries elsewhere."""
     REASON_FLEX_FAILED: _Reason.ValueType  # 112
     """The cloud could not give the flex capacity that was asked for. The broker tries elsewhere."""
+    REASON_PLANNED_END: _Reason.ValueType  # 124
+    """Its machines are given back as planned: it saves, leaves, and goes on elsewhere. No loss."""
     REASON_BOOKING_EXPIRED: _Reason.ValueType  # 113
     """Flex capacity came, and was given up before the gang used it. The broker tries elsewhere."""
     REASON_CAPACITY_REVOKED: _Reason.ValueType  # 114
@@ -475,6 +477,8 @@ REASON_FLEX_SILENT: Reason.ValueType  # 61
 """The flex request got no answer in time. The broker tries elsewhere."""
 REASON_FLEX_FAILED: Reason.ValueType  # 112
 """The cloud could not give the flex capacity that was asked for. The broker tries elsewhere."""
+REASON_PLANNED_END: Reason.ValueType  # 124
+"""Its machines are given back as planned: it saves, leaves, and goes on elsewhere. No loss."""
 REASON_BOOKING_EXPIRED: Reason.ValueType  # 113
 """Flex capacity came, and was given up before the gang used it. The broker tries elsewhere."""
 REASON_CAPACITY_REVOKED: Reason.ValueType  # 114
