@@ -33,7 +33,7 @@ test-simulated:
 
 # The rig: etcd, Kubernetes, Kueue and JobSet from pinned Go modules, with pods as processes. The
 # first use builds it, about 20 minutes on 2 cores; what is built stays in the user's cache.
-cluster-up: $(STAMP) ## three real Kueue regions on this machine; says where they are
+cluster-up: $(STAMP) ## brokerd on three real Kueue regions of this machine; says what to type
 	@$(BIN)/python -m tests.cluster.rig up
 
 cluster-down: $(STAMP) ## end them

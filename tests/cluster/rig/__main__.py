@@ -1,6 +1,6 @@
-"""The rig by hand: ``build`` its programs, ``up`` three regions, ``down`` again.
+"""The rig by hand: ``build`` its programs, ``up`` three regions with a brokerd, ``down`` again.
 
-``up`` leaves the regions running in a process of its own, ``serve``; its folder says where. Read
+``up`` leaves all of it running under a process of its own, ``serve``; its folder says where. Read
 ``main``.
 """
 
@@ -20,9 +20,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from tests.cluster.rig import fleet
+from tests.cluster.rig.brokerd import IMAGE, PRICES, TEAM, Brokerd, Joined
 from tests.cluster.rig.building import RigNotBuiltError, build
 from tests.cluster.rig.children import ROOT, last_lines
 from tests.cluster.rig.manifests import namespace
+from tests.cluster.rig.region import Region
 from tests.cluster.rig.rig import Rig
 from tests.cluster.rig.waiting import wait_until
 
@@ -38,7 +40,6 @@ SHARES = (
     fleet.Share(capacity_type="SPOT", nominal=32),
     fleet.Share(capacity_type="FLEX", nominal=64),
 )
-TEAM = "team-a"
 READY, LOCK, LOG = "ready", "lock", "rig.log"
 UP_WITHIN_S, DOWN_WITHIN_S = 600.0, 60.0
 
@@ -116,21 +117,57 @@ def serve(folder: Path) -> None:
         state = Path(tempfile.mkdtemp(prefix="run-", dir=folder))
         try:
             with Rig(tuple(REGIONS), state) as rig:
-                lines = []
-                for name, region in rig.regions.items():
-                    fleet.equip(region, REGIONS[name], NODES)
-                    region.api.apply(
-                        namespace(TEAM),
-                        fleet.cluster_queue("training", SHARES, cohort="research"),
-                        fleet.local_queue("training", TEAM, "training"),
-                    )
-                    lines.append(f"export KUBECONFIG={region.kubeconfig()}  # {name}")
-                (folder / READY).write_text("\n".join(lines) + "\n")
-                while True:
-                    time.sleep(3600)
+                members = [member(region) for region in rig.regions.values()]
+                brokerd = Brokerd(state / "broker", members)
+                try:
+                    brokerd.start()
+                    (folder / READY).write_text(next_steps(brokerd))
+                    while True:
+                        time.sleep(3600)
+                finally:
+                    brokerd.close()
         finally:
             (folder / READY).unlink(missing_ok=True)
             shutil.rmtree(state, ignore_errors=True)
+
+
+def member(region: Region) -> Joined:
+    """Equip a region as a platform team would, and return how a brokerd joins it."""
+    fleet.equip(region, REGIONS[region.name], NODES)
+    region.api.apply(
+        namespace(TEAM),
+        fleet.cluster_queue("training", SHARES, cohort="research"),
+        fleet.local_queue("training", TEAM, "training"),
+    )
+    return Joined(
+        region=region.name,
+        kubeconfig=region.kubeconfig(),
+        namespace=TEAM,
+        queue="training",
+        store=region.store,
+        prices=PRICES,
+    )
+
+
+def next_steps(brokerd: Brokerd) -> str:
+    """Say where everything is, and what to type next."""
+    client = str(Path(sys.executable).parent / "broker")
+    submit = (
+        f"{client} submit --name first --image {IMAGE} --hardware 2x8xH100 --capacity spot"
+        " --workdir deploy/examples/plain -- python3 train.py --steps 300 --step-seconds 0.1"
+    )
+    lines = [
+        f"brokerd runs on {len(brokerd.members)} regions; its log is {brokerd.log}",
+        *(f"export KUBECONFIG={each.kubeconfig}  # {each.region}" for each in brokerd.members),
+        "",
+        "in a shell of your own:",
+        f"  export BROKER_SERVER={brokerd.address} BROKER_TEAM={TEAM}",
+        f"  {client} regions",
+        f"  {submit}",
+        f"  {client} watch first",
+        f"  {client} logs first --follow",
+    ]
+    return "\n".join(lines) + "\n"
 
 
 @contextlib.contextmanager

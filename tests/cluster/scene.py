@@ -1,0 +1,152 @@
+"""A brokerd on regions of a rig, gangs that keep a diary, and what that diary has to say.
+
+The rule: what ran is read from what the processes themselves wrote: each line of the diary is one
+append of one process, with its run, epoch and rank (``tests.killed.gang``); what the broker says of
+it is compared with that, never the other way round. Read ``Scene``.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from broker.sdk.intent import parse_intent
+from broker.v1 import run_pb2
+from tests.cluster.conftest import NUMBERS, ZONES, Place, leave, settle
+from tests.cluster.rig import fleet
+from tests.cluster.rig.brokerd import IMAGE, PRICES, TEAM, Brokerd, Joined
+from tests.cluster.rig.children import ROOT
+from tests.cluster.rig.rig import Rig
+from tests.cluster.rig.waiting import wait_until
+from tests.killed import laws
+
+GANG = ROOT / "tests" / "killed" / "gang.py"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scene:
+    """A brokerd, its regions by name, and the diary that all gangs write to."""
+
+    brokerd: Brokerd
+    places: Mapping[str, Place]
+    diary: Path
+
+    def submit(
+        self,
+        run_id: str = "",
+        *,
+        command: Sequence[str] = (),
+        nodes: int = 2,
+        gpus: int = 8,
+        capacity_types: Sequence[str] = ("spot",),
+        **terms: object,
+    ) -> str:
+        """Submit a run of a gang that keeps a diary, or of another command; return its name."""
+        lines = [
+            "workload:",
+            f"  command: {list(command or trainer(self.diary))}",
+            f"  image: {IMAGE}",
+            f"  hardware: [{nodes}x{gpus}xH100]",
+            "terms:",
+            f"  capacity_types: {list(capacity_types)}",
+            *(f"  {key}: {value}" for key, value in terms.items()),
+        ]
+        intent = parse_intent("\n".join(lines).encode(), "scene", {})
+        with self.brokerd.client() as client:
+            return client.runs.submit(TEAM, intent.message, run_id=run_id).name
+
+    def run(self, name: str) -> run_pb2.Run:
+        """Return a run as it stands."""
+        with self.brokerd.client() as client:
+            return client.runs.get(name)
+
+    def wait_for(self, name: str, *states: str, within_s: float = 90.0) -> run_pb2.Run:
+        """Wait until a run is in one of some states, such as RUNNING; return it."""
+        with self.brokerd.client() as client:
+
+            def is_so() -> bool:
+                return state_of(client.runs.get(name)) in states
+
+            try:
+                wait_until(is_so, within_s, f"{' or '.join(states)} of {name}")
+            except TimeoutError as error:
+                run = client.runs.get(name)
+                raise AssertionError(f"{error}: {run}\n{self.brokerd.last_words()}") from error
+            return client.runs.get(name)
+
+    def lines(self, name: str) -> list[laws.Line]:
+        """Return what a run's processes wrote into the diary."""
+        uid = self.run(name).uid
+        return [line for line in laws.read_diary(self.diary) if line.run == uid]
+
+    def wait_for_step(self, name: str, step: int, within_s: float = 60.0) -> None:
+        """Wait until each rank that started has come to a step."""
+
+        def is_there() -> bool:
+            lines = self.lines(name)
+            ranks = {line.rank for line in lines if line.what == "start"}
+            there = {line.rank for line in lines if line.what == "step" and line.step >= step}
+            return bool(ranks) and ranks == there
+
+        wait_until(is_there, within_s, f"step {step} of {name}")
+
+
+def state_of(run: run_pb2.Run) -> str:
+    """Return a run's state as people read it."""
+    return run_pb2.RunState.Name(run.state).removeprefix("RUN_STATE_")
+
+
+def trainer(
+    diary: Path, *, steps: int = 20, save_every: int = 5, step_s: float = 0.1, way: str = "steady"
+) -> list[str]:
+    """Return the command of a gang that keeps a diary; see ``tests.killed.gang``."""
+    return [
+        *("python", str(GANG), "--diary", str(diary), "--steps", str(steps)),
+        *("--save-every", str(save_every), "--step-seconds", str(step_s), "--way", way),
+    ]
+
+
+@contextlib.contextmanager
+def scene_of(
+    rig: Rig,
+    regions: Sequence[str],
+    *,
+    nodes: int = 2,
+    prices: Mapping[str, Mapping[str, str]] | None = None,
+    more: str = "",
+) -> Iterator[Scene]:
+    """Join a brokerd to some regions of a rig, each with some spot nodes that stand.
+
+    ``prices`` are by region and flavor, in the place of PRICES; ``more`` are sections of brokerd's
+    configuration. At the end nothing of it is left.
+    """
+    number = next(NUMBERS)
+    places: dict[str, Place] = {}
+    with contextlib.ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="scene-")))
+        for name in regions:
+            region = rig.regions[name]
+            places[name] = settle(region, f"scene-{number}", ZONES[name])
+            stack.callback(leave, places[name])
+            if nodes:
+                region.add_nodes(fleet.pool("SPOT", ZONES[name]).name, nodes)
+        members = [
+            Joined(
+                region=name,
+                kubeconfig=place.region.kubeconfig(),
+                namespace=place.namespace,
+                queue=place.queue,
+                store=place.region.store / place.namespace,
+                prices={**PRICES, **(prices or {}).get(name, {})},
+            )
+            for name, place in places.items()
+        ]
+        brokerd = Brokerd(folder, members, more)
+        stack.callback(brokerd.close)
+        diary = folder / "diary"
+        diary.touch()
+        brokerd.start()
+        yield Scene(brokerd=brokerd, places=places, diary=diary)
