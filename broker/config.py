@@ -45,6 +45,25 @@ class Server(_Section, frozen=True, kw_only=True):
     address: str = ""
 
 
+class Access(_Section, frozen=True, kw_only=True):
+    """How other machines reach the API."""
+
+    address: str = ""
+    certificate: str = ""
+    key: str = ""
+    client_ca: str = ""
+    tokens: str = ""
+
+    def problems(self) -> Iterator[tuple[str, str]]:
+        """Say what cannot be, as (field, sentence)."""
+        for field in ("certificate", "key"):
+            if self.address and not getattr(self, field):
+                yield field, "is missing: other machines are served over TLS alone"
+        for field in ("certificate", "key", "client_ca", "tokens"):
+            if getattr(self, field) and not Path(getattr(self, field)).is_absolute():
+                yield field, "is not an absolute path"
+
+
 class Data(_Section, frozen=True, kw_only=True):
     """What is kept, and for how long."""
 
@@ -161,6 +180,7 @@ class Config(_Section, frozen=True, kw_only=True):
     """The whole file. No clusters named: the embedded default of three regions."""
 
     server: Server = Server()
+    access: Access = Access()
     data: Data = Data()
     log: Log = Log()
     metrics: Metrics = Metrics()
@@ -170,6 +190,8 @@ class Config(_Section, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         """Refuse what contradicts itself. Raises ValueError, which decoding reports."""
+        for field, why in self.access.problems():
+            raise ValueError(f"access.{field}: {why}")
         directories = [one.directory for one in self.clusters if isinstance(one, Local)]
         if len(set(directories)) != len(directories):
             raise ValueError("two clusters have one directory")
@@ -180,7 +202,15 @@ class Config(_Section, frozen=True, kw_only=True):
 
 FIELDS: dict[str, str] = {
     "server.address": "unix:/PATH, or HOST:PORT on loopback; empty: brokerd.sock in the data"
-    " directory. Any other address is refused as long as there is no authentication.",
+    " directory. Nobody is asked for a token there, so that any other address is refused.",
+    "access.address": "HOST:PORT that other machines reach, such as 0.0.0.0:7443, over TLS and with"
+    " tokens; empty: none.",
+    "access.certificate": "The certificate to show, with its chain, as PEM. Renewed files are taken"
+    " up without a restart.",
+    "access.key": "Its private key, as PEM, without a password; nobody else may read it.",
+    "access.client_ca": "The CA whose clients alone may connect, as PEM; empty: any client.",
+    "access.tokens": "The file that brokerd tokens keeps; empty: tokens.json in the data"
+    " directory.",
     "data.retention_days": "Ended runs, their events and logs are removed after so many days.",
     "data.bundle_max_bytes": "The largest working directory that is taken in, packed.",
     "data.snapshot_every_s": "How often live runs are written whole, so that a start is quick.",

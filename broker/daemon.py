@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from broker import config as configuration
-from broker import endings
+from broker import endings, token_tools
 from broker.config import Config
 from broker.options import Options, StartError
 from broker.service.address import AddressRefusedError, check_address
@@ -26,6 +26,7 @@ examples:
   brokerd print-config > brokerd.toml      every field, with its meaning and default
   brokerd backup /backups/broker.db        while it runs
   brokerd restore /backups/broker.db       into an empty data directory; begins a new incarnation
+  brokerd tokens add --actor ann --team vision --role member --days 90
   brokerd rebuild --check                  prove that the views follow from the events
 
 exit codes:
@@ -180,6 +181,9 @@ def _parser() -> argparse.ArgumentParser:
         ),
         _stop_embedded,
     )
+    tokens = tools.add_parser("tokens", help="who may call from other machines")
+    _add_common(tokens)
+    token_tools.add_to(tokens, _tool, lambda parsed: _tokens(_config(parsed), _data(parsed)))
     return parser
 
 
@@ -212,8 +216,17 @@ def _options(parsed: argparse.Namespace) -> Options:
     except OSError as error:
         raise StartError(f"cannot make {data}: {error.strerror}") from error
     return Options(
-        data=data, config=config, address=address, metrics=metrics, lifeline=parsed.lifeline
+        data=data,
+        config=config,
+        address=address,
+        metrics=metrics,
+        lifeline=parsed.lifeline,
+        tokens=_tokens(config, data),
     )
+
+
+def _tokens(config: Config, data: Path) -> Path:
+    return Path(config.access.tokens) if config.access.tokens else data / "tokens.json"
 
 
 def _config(parsed: argparse.Namespace) -> Config:

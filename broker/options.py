@@ -11,13 +11,17 @@ from broker.config import Config
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """What to serve. ``metrics`` is (host, port) or None; ``lifeline`` a pipe's reading end."""
+    """What to serve. ``metrics`` is (host, port) or None; ``lifeline`` a pipe's reading end.
+
+    ``tokens`` is the file of tokens, there or not.
+    """
 
     data: Path
     config: Config
     address: str
     metrics: tuple[str, int] | None
     lifeline: int | None
+    tokens: Path
 
 
 class StartError(Exception):

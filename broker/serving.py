@@ -10,7 +10,11 @@ import logging
 import os
 import signal
 import sys
+from pathlib import Path
 
+from broker.access.book import BookError
+from broker.access.certificates import CertificateError, Certificates
+from broker.access.keyring import Keyring
 from broker.assembly import Broker, assemble, begin_life
 from broker.fleet.opening import open_fleet
 from broker.loops.running import keep_going
@@ -18,11 +22,14 @@ from broker.options import Options, StartError
 from broker.runtime.clock import MachineReadings, SystemClock
 from broker.runtime.metrics import Metrics
 from broker.runtime.tasks import Supervisor
+from broker.service.address import check_outward
+from broker.service.door import Door
 from broker.service.server import AddressTakenError, build_server
 from broker.store.ledger import LOG_NAME, open_early
 from broker.store.recovery import read_mark
 from broker.store.replacing import finish_broken_off
 
+DOOR_S = 1.0  # a token that is taken back holds so long at most
 HEALTH_S = 1.0  # a log that cannot be written is said so late at most
 STOP_S = 5.0  # what calls under way get to end by themselves
 
@@ -39,11 +46,12 @@ async def serve(options: Options) -> None:
     if broken_off is not None:
         _log.warning("%s: %s", log, broken_off)
     clock = SystemClock(read_mark(log), MachineReadings())
+    metrics = Metrics()
+    door = _door(options, clock, metrics)
     fleet = open_fleet(options.config, options.data)
     ledger = open_early(log, clock, regions=fleet.regions)
     try:
         await begin_life(ledger)
-        metrics = Metrics()
         async with contextlib.AsyncExitStack() as stack:
             links = fleet.connect()
             stack.push_async_callback(links.close)
@@ -58,7 +66,7 @@ async def serve(options: Options) -> None:
                 links=links,
                 clock=clock,
             )
-            await _serve_with(stack, broker, options, metrics, stopped)
+            await _serve_with(stack, broker, options, metrics, stopped, door=door)
     finally:
         await ledger.close()
 
@@ -69,6 +77,8 @@ async def _serve_with(
     options: Options,
     metrics: Metrics,
     stopped: asyncio.Event,
+    *,
+    door: Door | None,
 ) -> None:
     if options.metrics is not None:
         try:
@@ -76,7 +86,7 @@ async def _serve_with(
         except OSError as error:
             host, port = options.metrics
             raise StartError(f"cannot serve metrics on {host}:{port}: {error.strerror}") from error
-    server = await build_server(broker.ports)
+    server = await build_server(broker.ports, door)
 
     def note(task: str) -> None:
         metrics.failures.labels(task).inc()
@@ -88,6 +98,13 @@ async def _serve_with(
         address = await server.start(options.address)
     except AddressTakenError as error:
         raise StartError(f"cannot listen on {options.address}: {error}") from error
+    if door is not None:
+        try:
+            outward = await server.open_door()
+        except AddressTakenError as error:
+            raise StartError(f"cannot listen on {door.address}: {error}") from error
+        keeper.keep("door", lambda: keep_going(door.tick, None, lambda: DOOR_S, broker.clock))
+        _log.info("other machines are served", extra={"address": outward})
     keeper.keep(
         "health", lambda: keep_going(server.health.tick, None, lambda: HEALTH_S, broker.clock)
     )
@@ -99,6 +116,30 @@ async def _serve_with(
     finally:
         keeper.stop()
         await server.stop(STOP_S)
+
+
+def _door(options: Options, clock: SystemClock, metrics: Metrics) -> Door | None:
+    """Return where other machines come in, None for nowhere. Raises StartError."""
+    access = options.config.access
+    if not access.address:
+        return None
+    ca = Path(access.client_ca) if access.client_ca else None
+    try:
+        return Door(
+            check_outward(access.address),
+            keyring=Keyring(options.tokens),
+            certificates=Certificates(Path(access.certificate), Path(access.key), ca),
+            clock=lambda: clock.now().elapsed_s,
+            wall=lambda: clock.now().wall_s,
+            note=lambda reason: metrics.calls_refused.labels(reason).inc(),
+        )
+    except BookError as error:
+        raise StartError(
+            f"access.tokens: {error}; no other machine is served without tokens, which"
+            " `brokerd tokens add` makes"
+        ) from error
+    except CertificateError as error:
+        raise StartError(f"access.certificate: {error}") from error
 
 
 def _stop_on_signals() -> asyncio.Event:
