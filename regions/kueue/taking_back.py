@@ -30,7 +30,7 @@ from regions.kueue.setting_up import find, read
 
 SELECTOR = f"{names.MANAGED_BY}={names.MANAGER},{PART}={MEMBER_PART}"
 GONE_WITHIN_S = 60.0
-LOOK_S = 0.5
+LOOK_S = 1.0
 PAGE = 100
 _BY_ITSELF = frozenset(
     {
