@@ -4,6 +4,7 @@ The rule: what is missing is named by the field that asks for it, and ends the r
 was spent. Read ``problem`` first.
 """
 
+import re
 from dataclasses import dataclass
 from typing import Protocol
 from urllib.parse import urlsplit
@@ -13,6 +14,8 @@ from broker.loops.desk import Desk
 from broker.loops.roster import Roster
 from broker.model.intent import Intent
 from broker.model.reasons import Reason
+
+PINNED = re.compile(r"@sha256:[0-9a-f]{64}\Z")
 
 
 class Bundles(Protocol):
@@ -47,14 +50,9 @@ def problem(
             reason=Reason.BUNDLE_MISSING,
             message=f"the bundle {digest[:12]} was not uploaded to this broker",
         )
-    if not workload.image:
-        asking = sorted(r for r in regions_needing_image if intent.terms.accepts_region(r))
-        if asking:
-            return Problem(
-                field="intent.workload.image",
-                reason=Reason.IMAGE_REQUIRED,
-                message=f"an image is needed to run in {', '.join(asking)}",
-            )
+    asking = sorted(r for r in regions_needing_image if intent.terms.accepts_region(r))
+    if asking and not PINNED.search(workload.image):
+        return _unpinned(workload.image, ", ".join(asking))
     for index, one in enumerate(workload.inputs):
         parts = urlsplit(one.uri)
         if not parts.scheme or not (parts.netloc or parts.path.strip("/")):
@@ -64,6 +62,19 @@ def problem(
                 message=f"{one.uri[:200]!r} names no place that could be read",
             )
     return None
+
+
+def _unpinned(image: str, where: str) -> Problem:
+    if not image:
+        reason = Reason.IMAGE_REQUIRED
+        message = f"an image is needed to run in {where}"
+    else:
+        reason = Reason.INVALID_FIELD
+        message = (
+            f"{image[:200]!r} names no digest, and a tag is another image tomorrow: only"
+            f" NAME@sha256:DIGEST runs in {where}"
+        )
+    return Problem(field="intent.workload.image", reason=reason, message=message)
 
 
 class Validator:

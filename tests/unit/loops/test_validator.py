@@ -53,8 +53,19 @@ def test_an_image_is_needed_where_a_cluster_that_is_accepted_runs_images_only() 
     assert (missing.field, missing.reason) == ("intent.workload.image", Reason.IMAGE_REQUIRED)
     elsewhere = make_intent(terms=make_terms(regions=("beta",)))
     assert found(elsewhere, asking=asking) is None
-    with_image = make_intent(workload=make_workload(image="registry/x@sha256:0"))
+    pinned = "registry/x@sha256:" + "0" * 64
+    with_image = make_intent(workload=make_workload(image=pinned))
     assert found(with_image, asking=asking) is None
+
+
+@pytest.mark.parametrize("image", ["registry/x", "registry/x:v1", "registry/x@sha256:0"])
+def test_an_image_is_named_by_its_digest_where_a_cluster_runs_images(image: str) -> None:
+    intent = make_intent(workload=make_workload(image=image))
+    refused = found(intent, asking=frozenset({"alpha", "beta"}))
+    assert refused is not None
+    assert (refused.field, refused.reason) == ("intent.workload.image", Reason.INVALID_FIELD)
+    assert "runs in alpha, beta" in refused.message
+    assert found(intent, asking=frozenset()) is None
 
 
 @pytest.mark.parametrize(
