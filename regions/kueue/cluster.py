@@ -36,6 +36,7 @@ from regions.kueue.logs import Logs, Printer
 from regions.kueue.members import MAX_RANK, Members
 from regions.kueue.objects.job_set import JobSet
 from regions.kueue.orders import Orders
+from regions.kueue.recalling import Recaller
 from regions.kueue.scene import Scene
 from regions.kueue.sight import Sight
 from regions.kueue.signals import Signals
@@ -88,6 +89,7 @@ class KueueCluster:
         self._survey = Survey(self._sight, settings, clock, wall_s)
         self._eye = TimedEye(store, store_s)
         self._members = Members()
+        self._recaller = Recaller(api, clock, settings.namespace, self._members)
         self._placements = Placements(settings.gate_fresh_s)
         self._signals = Signals(wall_s())
         self._logs = Logs(api, clock, self._printer)
@@ -139,8 +141,17 @@ class KueueCluster:
         if silence:
             alone = observing.store_alone(self.cluster, self.region, look, silence, now_s)
             raise ClusterUnreachableError(silence, alone)
+        if scene.snapshot.pods.is_known:
+            self._recaller.take_in(look)
         wall_s = self._wall_s()
-        shown = self._placements.look(scene, self._members, look, now_s=wall_s, monotonic_s=now_s)
+        shown = self._placements.look(
+            scene,
+            self._members,
+            look,
+            now_s=wall_s,
+            monotonic_s=now_s,
+            missing=self._recaller.missing(),
+        )
         observation = self._observation(scene, shown.values(), look, now_s, wall_s)
         self._last = replace(observation, changed=None)
         with contextlib.suppress(TimeoutError):
@@ -265,7 +276,9 @@ class KueueCluster:
     # ---- what follows from a look ----
 
     async def _follow_up(self, scene: Scene, shown: Iterable[Shown], wall_s: float) -> None:
-        """Remove what was put out, and names taken long ago; give granted gangs their priority."""
+        """Ask for whom a former broker knew; remove what was put out, and names taken long ago;
+        give granted gangs their priority."""
+        await self._recaller.seek()
         found = list(shown)
         gone = [*to_let_go(found), *(g for g in scene.gangs.values() if is_worn_out(g, wall_s))]
         granted = [
@@ -332,7 +345,7 @@ class KueueCluster:
         wanted = gang.members if gang is not None else MAX_RANK
         if not uid or not 0 <= rank < wanted:
             raise NoSuchLogError(f"{self.cluster} holds nothing of rank {rank} of {placement}")
-        own = [one for one in self._members.of(uid) if one.rank == rank]
+        own = [one for one in self._members.of(uid) if one.rank == rank and one.key]
         is_over = shown is not None and shown.seen.stage is Stage.ENDED
         return Printer(member=own[-1] if own else None, is_over=is_over)
 

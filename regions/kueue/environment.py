@@ -88,6 +88,8 @@ def environment(queue: Queue, site: Site) -> list[dict[str, Any]]:
 _WHO = {
     "RANK": f"metadata.annotations['{names.RANK_ANNOTATION}']",
     "BROKER_MEMBER": "metadata.uid",
+    "BROKER_NODE": "spec.nodeName",
+    "BROKER_GANG": f"metadata.labels['{names.GANG_UID}']",
 }
 
 

@@ -5,6 +5,9 @@ ended; or its pod was seen and is no more, which a node that works confirms by r
 node was seen and is no more. A pod that vanished from a node that does not answer was removed by
 force, and its process may run on: it counts as alive until the node is heard of again, or is gone.
 
+Nobody looks while a broker is away. A process that stands in its region's store and was not seen is
+taken in as alive (``recall``); once its pod was asked for and is not there, its node decides.
+
 Read ``Members.look`` first.
 """
 
@@ -19,8 +22,6 @@ from regions.kueue.objects.pod import ContainerState, Pod
 from regions.kueue.pod import TRAIN
 from regions.kueue.snapshot import Seen
 
-GANG_UID = "jobset.sigs.k8s.io/jobset-uid"
-"""The label by which JobSet marks its pods."""
 OUT_OF_SERVICE = "node.kubernetes.io/out-of-service"
 """The taint by which operators vouch that a machine is off."""
 MAX_RANK = 100_000
@@ -35,7 +36,8 @@ class Member:
 
     ``gang`` is its JobSet's uid; ``node_uid`` is empty while its node has not been seen. ``left_s``
     is when it was seen to be gone, in Unix seconds, None while it is alive. ``last_words`` are what
-    its container left at its end.
+    its container left at its end. ``is_unsought``: only its store told of it so far, and whether
+    its pod is there was not asked.
     """
 
     uid: str
@@ -50,6 +52,7 @@ class Member:
     signal: int | None = None
     left_s: float | None = None
     last_words: str = ""
+    is_unsought: bool = False
 
     @property
     def is_alive(self) -> bool:
@@ -73,6 +76,7 @@ class Members:
     def __init__(self) -> None:
         self._gangs: dict[str, dict[str, Member]] = {}
         self._gone: dict[str, None] = {}
+        self._gang_of: dict[str, str] = {}
 
     @property
     def gone(self) -> frozenset[str]:
@@ -83,6 +87,26 @@ class Members:
         """Return a gang's members, oldest first, and of one time by rank."""
         found = self._gangs.get(gang, {}).values()
         return tuple(sorted(found, key=lambda one: (one.created_s, one.rank, one.uid)))
+
+    def is_known(self, uid: str) -> bool:
+        """Whether a process was taken in before."""
+        return uid in self._gone or uid in self._gang_of
+
+    def get(self, uid: str) -> Member | None:
+        """Return a process by its uid, None for one that is not known, or known no more."""
+        return self._gangs.get(self._gang_of.get(uid, ""), {}).get(uid)
+
+    def recall(self, member: Member) -> None:
+        """Take in a process that its store told of, and that was never seen."""
+        if not self.is_known(member.uid):
+            self._put(member)
+
+    def miss(self, uids: Iterable[str]) -> None:
+        """Note which of the recalled the cluster, asked for them just now, has no pod of."""
+        for uid in uids:
+            member = self.get(uid)
+            if member is not None and member.is_unsought:
+                self._put(replace(member, is_unsought=False))
 
     def look(self, pods: Seen[Pod], nodes: Seen[Node], namespace: str, now_s: float) -> None:
         """Take in what is seen now. Pods that cannot be seen at all change nothing."""
@@ -96,7 +120,8 @@ class Members:
         hidden = {each.uid for each in pods.unreadable.values()} | pods.unreadable.keys()
         for gang in self._gangs.values():
             for uid, member in gang.items():
-                if not member.is_alive or uid in hidden or member.key in hidden:
+                is_hidden = uid in hidden or member.key in hidden
+                if not member.is_alive or member.is_unsought or is_hidden:
                     continue
                 is_gone = (
                     _has_lost_its_node(member, nodes)
@@ -108,7 +133,7 @@ class Members:
         self._forget()
 
     def _take_in(self, pod: Pod, rank: int, nodes: Seen[Node], now_s: float) -> Member:
-        known = self._gangs.get(pod.meta.labels[GANG_UID], {}).get(pod.meta.uid)
+        known = self._gangs.get(pod.meta.labels[names.GANG_UID], {}).get(pod.meta.uid)
         node = nodes.objects.get(pod.node)
         trainer = _trainer(pod)
         is_over = trainer is not None and trainer.state == "terminated"
@@ -119,7 +144,7 @@ class Members:
         member = Member(
             uid=pod.meta.uid,
             key=pod.meta.key,
-            gang=pod.meta.labels[GANG_UID],
+            gang=pod.meta.labels[names.GANG_UID],
             rank=rank,
             node=pod.node,
             # The one that it was bound to, whatever stands under that name later.
@@ -138,6 +163,7 @@ class Members:
 
     def _put(self, member: Member) -> None:
         self._gangs.setdefault(member.gang, {})[member.uid] = member
+        self._gang_of[member.uid] = member.gang
         if not member.is_alive:
             self._gone[member.uid] = None
 
@@ -150,7 +176,8 @@ class Members:
             if not any(each.is_alive for each in members.values())
         ]
         for gang in over[: max(0, len(self._gangs) - MAX_GANGS)]:
-            del self._gangs[gang]
+            for uid in self._gangs.pop(gang):
+                del self._gang_of[uid]
 
 
 def rank_of(pod: Pod) -> int | None:
@@ -164,7 +191,7 @@ def _ours(pods: Iterable[Pod], namespace: str) -> Iterable[Pod]:
     for pod in pods:
         labels: Mapping[str, str] = pod.meta.labels
         is_ours = pod.meta.namespace == namespace and labels.get(names.MANAGED_BY) == names.MANAGER
-        if is_ours and labels.get(GANG_UID):
+        if is_ours and labels.get(names.GANG_UID):
             yield pod
 
 
@@ -187,8 +214,10 @@ def _has_lost_its_node(member: Member, nodes: Seen[Node]) -> bool:
 
 def _is_confirmed(member: Member, nodes: Seen[Node]) -> bool:
     """Whether the end of a pod that is no more was its node's own word, as far as can be seen."""
-    if not nodes.is_known or member.node in nodes.unreadable:
+    if nodes.is_denied or member.node in nodes.unreadable:
         return True  # the rights to see nodes are few: the API's word has to do
+    if not nodes.is_known:
+        return False  # it will be seen, and may be silent
     node = nodes.objects.get(member.node)
     if node is None or (member.node_uid and node.meta.uid != member.node_uid):
         return True

@@ -33,6 +33,8 @@ ORDER = PREFIX + "order"
 
 GANG = "g"
 """The one replicated job of a JobSet. Short, because each pod's name carries it."""
+GANG_UID = "jobset.sigs.k8s.io/jobset-uid"
+"""The label by which JobSet marks its pods."""
 RANK_ANNOTATION = "batch.kubernetes.io/job-completion-index"
 
 _PLAIN = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,38}[a-z0-9])?")

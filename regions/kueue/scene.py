@@ -12,7 +12,6 @@ from typing import Any, TypeVar
 from regions.kueue import ahead, names
 from regions.kueue.explanation import Evidence
 from regions.kueue.manifest import QUEUE_LABEL
-from regions.kueue.members import GANG_UID
 from regions.kueue.objects import kinds
 from regions.kueue.objects.admission_check import PROVISIONING
 from regions.kueue.objects.event import Event
@@ -133,7 +132,7 @@ class Scene:
             for pod in self.snapshot.pods.objects.values()
             if pod.meta.namespace == self.namespace
         )
-        return _grouped((pod.meta.labels.get(GANG_UID, ""), pod) for pod in ours)
+        return _grouped((pod.meta.labels.get(names.GANG_UID, ""), pod) for pod in ours)
 
     @cached_property
     def _requests(self) -> Mapping[str, list[ProvisioningRequest]]:

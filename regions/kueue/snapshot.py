@@ -38,7 +38,8 @@ class Seen(Generic[T]):
     """The objects of one kind by key.
 
     ``is_known`` False: there may be others than these, or none of them. ``is_everywhere`` False:
-    only those of one namespace are seen. ``trouble`` says why, empty when all is well.
+    only those of one namespace are seen. ``is_denied``: they are not ours to see. ``trouble`` says
+    why, empty when all is well.
     """
 
     objects: Mapping[str, T]
@@ -46,6 +47,7 @@ class Seen(Generic[T]):
     is_known: bool
     is_everywhere: bool
     trouble: str
+    is_denied: bool = False
 
     @property
     def is_whole(self) -> bool:
@@ -95,6 +97,7 @@ def seen(
         is_known=is_fresh and not health.is_denied,
         is_everywhere=not health.scope,
         trouble=trouble,
+        is_denied=health.is_denied,
     )
 
 

@@ -19,6 +19,7 @@ from regions.kueue.members import Member, Members
 from regions.kueue.objects import kinds
 from regions.kueue.objects.job_set import JobSet
 from regions.kueue.objects.pod import Pod
+from regions.kueue.recalling import Recalled
 from regions.kueue.scene import Scene
 from regions.kueue.vocabulary import Word
 from regions.kueue.words import Verdict
@@ -60,9 +61,19 @@ class Placements:
         return self._shown
 
     def look(
-        self, scene: Scene, members: Members, look: Look, *, now_s: float, monotonic_s: float
+        self,
+        scene: Scene,
+        members: Members,
+        look: Look,
+        *,
+        now_s: float,
+        monotonic_s: float,
+        missing: Iterable[Recalled] = (),
     ) -> Mapping[str, Shown]:
-        """Show all gangs. ``now_s`` is in Unix seconds, ``monotonic_s`` when the store was seen."""
+        """Show all gangs. ``now_s`` is in Unix seconds, ``monotonic_s`` when the store was seen.
+
+        Of ``missing`` processes it is not known whether they run: their gangs are not over.
+        """
         gate = _Gate(look, monotonic_s, self._fresh_s)
         found = {}
         for placement, gang in scene.gangs.items():
@@ -83,6 +94,9 @@ class Placements:
         for placement, before in self._shown.items():
             if placement not in found:
                 found[placement] = self._left(scene, before, members)
+        for lost in missing:
+            if lost.placement not in found:
+                found[lost.placement] = self._left(scene, _bereft(lost), members)
         over = [name for name, each in found.items() if name not in scene.gangs and _is_over(each)]
         for name in over[: max(0, len(over) - MAX_LEFT)]:
             del found[name]
@@ -139,7 +153,8 @@ class Placements:
             return before
         own = members.of(seen.uid)
         said = before.said
-        if seen.stage is not Stage.ENDED and not before.is_put_out:
+        is_told = before.is_put_out or said.word == Word.BEING_REMOVED
+        if seen.stage is not Stage.ENDED and not is_told:
             said = verdict(Heard(word=Word.BEING_REMOVED))
         is_alive = any(one.is_alive for one in own)
         seen = replace(
@@ -319,15 +334,23 @@ def history(members: Iterable[Member], now_s: float) -> tuple[tuple[float, int],
 
 def _occupied(placement: str, gang: JobSet) -> Shown:
     said = verdict(Heard(word=Word.BEING_REMOVED))
-    seen = PlacementSeen(
+    taken = "It was withdrawn; its name stays taken."
+    seen = _blank(placement, _run_key(gang), gang.meta.uid, Cause.WITHDRAWN, taken)
+    labels = names.read_told(gang.meta.annotations)
+    return Shown(seen=replace(seen, labels=labels), said=said, evidence=None)
+
+
+def _blank(placement: str, run_key: str, uid: str, cause: Cause, message: str) -> PlacementSeen:
+    """A placement that is over, and of which no more is known than this."""
+    return PlacementSeen(
         placement=placement,
-        run_key=_run_key(gang),
-        uid=gang.meta.uid,
+        run_key=run_key,
+        uid=uid,
         queue="",
         flavor="",
         stage=Stage.ENDED,
-        cause=Cause.WITHDRAWN,
-        message="It was withdrawn; its name stays taken.",
+        cause=cause,
+        message=message,
         ahead=None,
         ahead_gpus=None,
         nodes_here=0,
@@ -336,9 +359,17 @@ def _occupied(placement: str, gang: JobSet) -> Shown:
         standing={},
         is_whole_at_gate=False,
         is_granted=False,
-        labels=names.read_told(gang.meta.annotations),
+        labels={},
     )
-    return Shown(seen=seen, said=said, evidence=None)
+
+
+def _bereft(one: Recalled) -> Shown:
+    """What is shown of a gang whose object went while nobody looked, and that may run on."""
+    member = one.member
+    detail = f"its object is gone, and {member.node} does not say that rank {member.rank} is"
+    said = verdict(Heard(word=Word.BEING_REMOVED, detail=detail, look_at=f"node/{member.node}"))
+    seen = _blank(one.placement, one.run_key, member.gang, said.cause, sentence(said))
+    return Shown(seen=replace(seen, stage=Stage.STANDING), said=said, evidence=None)
 
 
 def _run_key(gang: JobSet) -> str:

@@ -76,6 +76,8 @@ def write_gate(gate: layout.Gate) -> bytes:
         nonce=gate.nonce,
         count=gate.count,
         member=told(gate.member, MAX_TEXT),
+        node=told(gate.node, MAX_TEXT),
+        gang=told(gate.gang, MAX_TEXT),
     )
 
 
@@ -253,6 +255,8 @@ def _gate(fields: _Fields) -> layout.Gate:
         nonce=fields.nonce("nonce"),
         count=fields.whole("count"),
         member=fields.text("member"),
+        node=fields.text("node"),
+        gang=fields.text("gang"),
     )
 
 

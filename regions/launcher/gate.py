@@ -106,7 +106,12 @@ def _look(place: Place, known: _Knowledge) -> None:
     known.count += 1
     with suppress(StoreUnreachable):
         gate = layout.Gate(
-            rank=settings.rank, nonce=place.nonce, count=known.count, member=settings.member
+            rank=settings.rank,
+            nonce=place.nonce,
+            count=known.count,
+            member=settings.member,
+            node=settings.node,
+            gang=settings.gang,
         )
         store.put(keys.gate(settings.placement, place.nonce), codec.write_gate(gate))
     if not isinstance(known.grant, layout.Grant):

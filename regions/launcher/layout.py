@@ -46,13 +46,17 @@ class Gate:
     """A process stands here; ``count`` moves for as long as it does.
 
     ``member`` is the cluster's own name of the process, never reused (a pod's uid), or empty: by it
-    "the cluster saw this process gone" is said of a nonce.
+    "the cluster saw this process gone" is said of a nonce. ``node`` is the machine it runs on and
+    ``gang`` the object whose process it is, in the same names, or empty: whoever comes later, and
+    finds the process gone, knows by these whom to ask about it.
     """
 
     rank: int
     nonce: str
     count: int
     member: str = ""
+    node: str = ""
+    gang: str = ""
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from tests.cluster import leaving
 from tests.cluster.rig import fleet
 from tests.cluster.rig.manifests import namespace
 from tests.cluster.rig.region import Region
@@ -148,10 +149,7 @@ def leave(place: Place) -> None:
     """Heal the region, remove what the test made, and wait until it is gone."""
     region, api = place.region, place.region.api
     region.mend()
-    api.delete("v1", "Namespace", place.namespace)
-    region.forget_pods_of_dead_nodes(place.namespace)
-    wait_until(lambda: not api.find("v1", "Namespace", place.namespace), 90, "the namespace's end")
-    region.remove_nodes()
+    leaving.leave(region, place.namespace)
     api.delete(fleet.KUEUE, "ClusterQueue", place.namespace)
     wait_until(
         lambda: not api.find(fleet.KUEUE, "ClusterQueue", place.namespace), 60, "the queue's end"

@@ -26,6 +26,7 @@ from regions.kueue.queue_view import QueueSettings
 from regions.kueue.site import Pace
 from regions.kueue.sites import KueueSettings
 from regions.launcher.store import DirectoryStore
+from tests.cluster import leaving
 from tests.cluster.conftest import NUMBERS
 from tests.cluster.pinned import PinnedCluster
 from tests.cluster.rig import fleet
@@ -58,6 +59,7 @@ class KueueWorld:
         self.name = f"contract-{next(NUMBERS)}"
         self.flavor = FLAVOR
         self._shape = shape
+        self._looking: asyncio.Task[None] | None = None
         self._running: list[asyncio.Task[None]] = []
         self._fills: list[str] = []
         self._was_killed = False
@@ -67,10 +69,7 @@ class KueueWorld:
     async def start(self) -> None:
         """Set up what a platform team would, and follow it."""
         await asyncio.to_thread(self._set_up)
-        self.port = self.connect()
-        self.cluster = PinnedCluster(self.port, self._shape.capacity_type, self._settle)
-        self._running.append(asyncio.create_task(self.port.run()))
-        await self._answers()
+        await self._look()
 
     def connect(self) -> KueueCluster:
         """The port, as a broker that starts anew would hold it."""
@@ -186,6 +185,20 @@ class KueueWorld:
         await asyncio.to_thread(wait_until, is_so, 30, "the queue's hold")
         await asyncio.sleep(0.5)
 
+    async def turn_away(self) -> None:
+        if self._looking is not None:
+            await over(self._looking)
+
+    async def look_anew(self) -> None:
+        await asyncio.to_thread(self.region.forget_pods_of_dead_nodes, self.name)
+
+        def is_over() -> bool:
+            pods = self.region.api.all("v1", "Pod", self.name)
+            return not any(pod["spec"].get("nodeName") for pod in pods)
+
+        await asyncio.to_thread(wait_until, is_over, 60, "the end of pods without a machine")
+        await self._look()
+
     async def silence(self, duration_s: float) -> None:
         await asyncio.to_thread(self.region.cut_off, Fault.SILENT)
         await self._silent()
@@ -201,13 +214,18 @@ class KueueWorld:
 
     async def end(self) -> None:
         """Leave nothing behind, whatever the test has done."""
+        await self.turn_away()
         for task in self._running:
-            task.cancel()
-            with contextlib.suppress(asyncio.CancelledError, Exception):
-                await task
+            await over(task)
         await asyncio.to_thread(self._leave)
 
     # ---- how it is done ----
+
+    async def _look(self) -> None:
+        self.port = self.connect()
+        self.cluster = PinnedCluster(self.port, self._shape.capacity_type, self._settle)
+        self._looking = asyncio.create_task(self.port.run())
+        await self._answers()
 
     async def _settle(self, placement: str) -> None:
         """Wait until Kueue has looked at a gang for the first time, and that can be seen."""
@@ -234,7 +252,8 @@ class KueueWorld:
     async def _answers(self) -> None:
         for _ in range(600):
             try:
-                if (await self.port.observe()).is_whole:
+                seen = await self.port.observe()
+                if seen.is_whole and any(queue.flavors for queue in seen.queues):
                     return
             except ClusterUnreachableError:
                 pass
@@ -333,16 +352,20 @@ class KueueWorld:
             # Its clients wait the longer the longer the server was away.
             region.kueue_down()
             region.kueue_up()
-        api.delete("v1", "Namespace", self.name)
-        region.forget_pods_of_dead_nodes(self.name)
-        wait_until(lambda: not api.find("v1", "Namespace", self.name), 90, "the namespace's end")
-        region.remove_nodes()
+        leaving.leave(region, self.name)
         for queue in ("ours", "theirs"):
             api.delete(fleet.KUEUE, "ClusterQueue", f"{self.name}-{queue}")
         api.delete(fleet.KUEUE, "ResourceFlavor", FLAVOR)
         wait_until(
             lambda: not api.find(fleet.KUEUE, "ResourceFlavor", FLAVOR), 60, "the flavor's end"
         )
+
+
+async def over(task: asyncio.Task[None]) -> None:
+    """End a task, whatever it was about."""
+    task.cancel()
+    with contextlib.suppress(asyncio.CancelledError, Exception):
+        await task
 
 
 def priority_of(name: str) -> dict[str, Any]:

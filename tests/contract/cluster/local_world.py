@@ -92,6 +92,12 @@ class LocalWorld:
     async def hold(self, is_held: bool) -> None:
         await self.cluster.inject(faults.Hold(queue="ours", is_held=is_held))
 
+    async def turn_away(self) -> None:
+        pass  # whoever looks holds nothing but a socket
+
+    async def look_anew(self) -> None:
+        self.cluster = self.connect()
+
     async def silence(self, duration_s: float) -> None:
         await self.cluster.inject(faults.Outage(duration_s=duration_s))
 

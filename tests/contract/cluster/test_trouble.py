@@ -65,6 +65,22 @@ async def test_a_preemption_without_a_word_is_seen_as_processes_gone(set_stage: 
     assert "PREEMPTED" in kinds
 
 
+async def test_who_went_while_no_broker_looked_is_seen_gone_by_the_next(set_stage: Set) -> None:
+    stage = await set_stage(Shape())
+    epoch = await stage.start(make_queue(script(stage.world, FOREVER)))
+    before = (await stage.see()).placements["p1"]
+    await stage.world.turn_away()
+    await stage.world.preempt("p1", 0.0)
+    await stage.world.look_anew()
+    seen = await stage.epoch(epoch, lambda one: len(one.gone) == 2)
+    assert (seen.owner, seen.ends) == (OwnerState.STARTED, ())
+    ended = await stage.ended("p1")
+    assert ended.uid == before.uid
+    assert sorted((one.rank, one.member, one.is_alive) for one in ended.members) == sorted(
+        (one.rank, one.member, False) for one in before.members
+    )
+
+
 async def test_one_lost_node_ends_the_placement_and_says_which_rank_is_gone(
     set_stage: Set,
 ) -> None:

@@ -114,6 +114,14 @@ class World(Protocol):
         """Stop the queue from admitting, or let it go on."""
         ...
 
+    async def turn_away(self) -> None:
+        """Let the broker that looked be gone, with all that it had seen."""
+        ...
+
+    async def look_anew(self) -> None:
+        """Let another one come, once what was done meanwhile is over in the cluster."""
+        ...
+
     async def silence(self, duration_s: float) -> None:
         """Let the cluster's control plane not answer."""
         ...

@@ -23,7 +23,12 @@ UID = "0e6f1a8e-8a5b-4b0e-9f5e-0d9d3f6f7a11"
 
 def started(container: dict[str, Any], rank: int) -> tuple[list[str], dict[str, str]]:
     """The command and environment that a kubelet makes of a container's spec."""
-    fields = {f"metadata.annotations['{names.RANK_ANNOTATION}']": str(rank), "metadata.uid": UID}
+    fields = {
+        f"metadata.annotations['{names.RANK_ANNOTATION}']": str(rank),
+        f"metadata.labels['{names.GANG_UID}']": "uid-of-gang",
+        "metadata.uid": UID,
+        "spec.nodeName": "node-7",
+    }
     env: dict[str, str] = {}
     for entry in container["env"]:
         if "value" in entry:
@@ -89,6 +94,7 @@ def test_a_run_overrides_defaults_and_neither_the_protocol_nor_the_profile() -> 
         "WORLD_SIZE": "9",
         "BROKER_STORE": "/etc",
         "BROKER_MEMBER": "me",
+        "BROKER_NODE": "mine",
         "NCCL_NET": "Socket",
         "NCCL_DEBUG": "INFO",
     }
@@ -97,6 +103,7 @@ def test_a_run_overrides_defaults_and_neither_the_protocol_nor_the_profile() -> 
     assert env["WORLD_SIZE"] == "2"
     assert env["BROKER_STORE"] == "/stores/eu"
     assert env["BROKER_MEMBER"] == UID
+    assert (env["BROKER_NODE"], env["BROKER_GANG"]) == ("node-7", "uid-of-gang")
     assert env["NCCL_NET"] == "FasTrak"
     assert env["NCCL_DEBUG"] == "INFO"
     assert env["HOME"] == "/mine"

@@ -7,7 +7,7 @@ import pytest
 
 from regions.cluster import MemberSeen
 from regions.kueue import names
-from regions.kueue.members import GANG_UID, OUT_OF_SERVICE, Members
+from regions.kueue.members import OUT_OF_SERVICE, Member, Members
 from regions.kueue.objects.kinds import Unreadable
 from regions.kueue.objects.node import Node
 from regions.kueue.objects.pod import Pod
@@ -25,7 +25,7 @@ def member(pod: Pod, rank: int = 0, uid: str = "") -> Pod:
         pod.meta,
         namespace=OURS,
         uid=uid or f"uid-{rank}",
-        labels={names.MANAGED_BY: names.MANAGER, GANG_UID: GANG},
+        labels={names.MANAGED_BY: names.MANAGER, names.GANG_UID: GANG},
         annotations={names.RANK_ANNOTATION: str(rank)},
     )
     return replace(pod, meta=meta)
@@ -145,6 +145,63 @@ def test_nodes_that_cannot_be_seen_end_nobody() -> None:
     assert story.see(known(pod), known(is_known=False)) == frozenset()
 
 
+@pytest.mark.parametrize(
+    ("nodes", "gone"),
+    [
+        pytest.param(known(is_known=False), set(), id="not seen just now"),
+        pytest.param(known(is_known=False, is_denied=True), {"uid-0"}, id="not ours to see"),
+    ],
+)
+def test_a_node_that_will_be_seen_again_is_waited_for(nodes: Seen[Node], gone: set[str]) -> None:
+    story = Story()
+    story.see(known(member(make_pod())), known(make_node()))
+    assert story.see(known(), nodes) == gone
+
+
+def recalled(node: str = "node-0") -> Member:
+    """What a store tells of rank 0 of the gang."""
+    return Member(
+        uid="uid-0",
+        key="",
+        gang=GANG,
+        rank=0,
+        node=node,
+        node_uid="",
+        created_s=0.0,
+        bound_s=None,
+        is_unsought=True,
+    )
+
+
+@pytest.mark.parametrize(
+    ("nodes", "gone"),
+    [
+        pytest.param(known(make_node()), {"uid-0"}, id="its node works, and does not run it"),
+        pytest.param(known(), {"uid-0"}, id="its node is gone"),
+        pytest.param(known(silent()), set(), id="its node is silent"),
+        pytest.param(known(is_known=False), set(), id="nodes are not seen yet"),
+    ],
+)
+def test_whom_only_a_store_knows_is_gone_when_asked_for_and_by_its_nodes_word(
+    nodes: Seen[Node], gone: set[str]
+) -> None:
+    story = Story()
+    story.members.recall(recalled())
+    assert story.see(known(), nodes) == set()  # a watch may be late: it was not asked for yet
+    story.members.miss(["uid-0", "uid-9"])
+    assert story.see(known(), nodes) == gone
+
+
+def test_whom_a_store_tells_of_and_whose_pod_comes_is_as_any_other() -> None:
+    story = Story()
+    story.members.recall(recalled("elsewhere"))
+    story.see(known(member(make_pod())), known(make_node()))
+    assert [(one.node, one.is_unsought) for one in story.members.of(GANG)] == [("node-0", False)]
+    story.members.recall(recalled("elsewhere"))
+    story.members.miss(["uid-0"])
+    assert story.see(known(member(make_pod())), known(make_node())) == set()
+
+
 def test_once_gone_is_gone_for_ever() -> None:
     story = Story()
     pod = member(make_pod())
@@ -170,7 +227,7 @@ def test_pods_of_others_and_without_a_rank_or_a_node_are_no_members() -> None:
     ours = member(make_pod())
     others = [
         replace(ours, meta=replace(ours.meta, namespace="other", uid="a")),
-        replace(ours, meta=replace(ours.meta, labels={GANG_UID: GANG}, uid="b", name="b")),
+        replace(ours, meta=replace(ours.meta, labels={names.GANG_UID: GANG}, uid="b", name="b")),
         replace(ours, meta=replace(ours.meta, annotations={}, uid="c", name="c")),
         replace(ours, node="", meta=replace(ours.meta, uid="d", name="d")),
     ]
