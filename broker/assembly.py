@@ -129,7 +129,7 @@ async def assemble(
             runs_at_once=RUNS_AT_ONCE,
         )
     )
-    failures = Failures(clock)
+    failures = Failures(clock, links.troubles)
     return Broker(
         failures=failures,
         ports=Ports(
@@ -140,6 +140,7 @@ async def assemble(
             logs=agents.answers,
             checkpoints=agents.answers,
             manifests=agents.manifests,
+            checks=agents.examiner,
             faults=agents.answers,
             bundles=bundles,
             workings=failures,

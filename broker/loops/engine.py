@@ -26,6 +26,7 @@ from broker.loops.converger import Converger
 from broker.loops.desk import Clock, Counts, Desk, Log
 from broker.loops.doubting import Doubter
 from broker.loops.epochs import EpochBook
+from broker.loops.examining import Examiner
 from broker.loops.manifests import Manifests
 from broker.loops.observer import Observer
 from broker.loops.off_loop import OffLoop
@@ -93,6 +94,7 @@ class Agents:
     restorer: Restorer
     answers: Answers
     manifests: Manifests
+    examiner: Examiner
     strangers: Strangers
 
 
@@ -166,6 +168,7 @@ def make_agents(parts: Parts) -> Agents:
             folders=parts.folders,
         ),
         manifests=Manifests(parts.log, outposts),
+        examiner=Examiner(outposts, sight),
         strangers=shared.strangers,
     )
 

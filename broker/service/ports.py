@@ -13,6 +13,7 @@ from broker.history.events import Recorded
 from broker.history.regional import BrokerState, RegionState, TeamState
 from broker.model.actor import Actor
 from broker.model.capacity import ClusterFacts, Offer
+from broker.model.check import ClusterCheck
 from broker.model.checkpoint import CheckpointRef
 from broker.model.faults import Fault
 from broker.model.intent import Intent
@@ -182,6 +183,14 @@ class Manifests(Protocol):
         ...
 
 
+class Checks(Protocol):
+    """What clusters say when they are asked whether all that is needed is there."""
+
+    async def check(self, region: str) -> tuple[ClusterCheck, ...]:
+        """Ask each cluster of a region."""
+        ...
+
+
 class Faults(Protocol):
     """The embedded clusters' faults."""
 
@@ -229,6 +238,10 @@ class Workings(Protocol):
         """Return the names of what fails at every attempt now, sorted."""
         ...
 
+    def troubles(self) -> tuple[str, ...]:
+        """Return what cannot be done now, a sentence each."""
+        ...
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ports:
@@ -241,6 +254,7 @@ class Ports:
     logs: Logs
     checkpoints: Checkpoints
     manifests: Manifests
+    checks: Checks
     faults: Faults
     bundles: Bundles
     workings: Workings

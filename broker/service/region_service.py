@@ -65,6 +65,25 @@ class RegionService(region_service_pb2_grpc.RegionServiceServicer):
         return self._message(self._known(request.name))
 
     @unary
+    async def CheckRegion(
+        self, request: region_service_pb2.CheckRegionRequest, _: Actor
+    ) -> region_service_pb2.CheckRegionResponse:
+        """Ask the clusters of one region."""
+        checks = await self._ports.checks.check(self._known(request.name))
+        return region_service_pb2.CheckRegionResponse(
+            checks=[
+                region_service_pb2.RegionCheck(
+                    cluster=each.cluster,
+                    subject=each.subject,
+                    well=each.is_well,
+                    message=each.message,
+                    remedy=each.remedy,
+                )
+                for each in checks
+            ]
+        )
+
+    @unary
     async def GetPolicy(
         self, request: region_service_pb2.GetPolicyRequest, _: Actor
     ) -> region_pb2.Policy:

@@ -99,6 +99,7 @@ _BY_SERVICE: dict[str, dict[str, Right]] = {
     "broker.v1.RegionService": {
         "ListRegions": _READ_WORLD,
         "GetRegion": _READ_WORLD,
+        "CheckRegion": _OPERATE,
         "GetPolicy": _READ_WORLD,
         "SetPolicy": _OPERATE,
         "CordonRegion": _OPERATE,

@@ -28,7 +28,7 @@ from google.api import resource_pb2 as google_dot_api_dot_resource__pb2
 from google.protobuf import duration_pb2 as google_dot_protobuf_dot_duration__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1e\x62roker/v1/region_service.proto\x12\tbroker.v1\x1a\x16\x62roker/v1/region.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x19google/api/resource.proto\x1a\x1egoogle/protobuf/duration.proto\";\n\x12ListRegionsRequest\x12\x11\n\tpage_size\x18\x01 \x01(\x05\x12\x12\n\npage_token\x18\x02 \x01(\t\"g\n\x13ListRegionsResponse\x12\"\n\x07regions\x18\x01 \x03(\x0b\x32\x11.broker.v1.Region\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\x12\x13\n\x0bunreachable\x18\x03 \x03(\t\"8\n\x10GetRegionRequest\x12$\n\x04name\x18\x01 \x01(\tB\x16\xe2\x41\x01\x02\xfa\x41\x0f\n\rbroker/Region\"8\n\x10GetPolicyRequest\x12$\n\x04name\x18\x01 \x01(\tB\x16\xe2\x41\x01\x02\xfa\x41\x0f\n\rbroker/Policy\";\n\x10SetPolicyRequest\x12\'\n\x06policy\x18\x01 \x01(\x0b\x32\x11.broker.v1.PolicyB\x04\xe2\x41\x01\x02\"L\n\x13\x43ordonRegionRequest\x12$\n\x04name\x18\x01 \x01(\tB\x16\xe2\x41\x01\x02\xfa\x41\x0f\n\rbroker/Region\x12\x0f\n\x07message\x18\x02 \x01(\t\"=\n\x15UncordonRegionRequest\x12$\n\x04name\x18\x01 \x01(\tB\x16\xe2\x41\x01\x02\xfa\x41\x0f\n\rbroker/Region\"|\n\x12\x44rainRegionRequest\x12$\n\x04name\x18\x01 \x01(\tB\x16\xe2\x41\x01\x02\xfa\x41\x0f\n\rbroker/Region\x12\x0f\n\x07message\x18\x02 \x01(\t\x12/\n\x0cgrace_period\x18\x03 \x01(\x0b\x32\x19.google.protobuf.Duration\":\n\x12WaiveRegionRequest\x12$\n\x04name\x18\x01 \x01(\tB\x16\xe2\x41\x01\x02\xfa\x41\x0f\n\rbroker/Region\":\n\x12\x41\x63\x63\x65ptStoreRequest\x12$\n\x04name\x18\x01 \x01(\tB\x16\xe2\x41\x01\x02\xfa\x41\x0f\n\rbroker/Region\"h\n\x13RemoveOrphanRequest\x12$\n\x04name\x18\x01 \x01(\tB\x16\xe2\x41\x01\x02\xfa\x41\x0f\n\rbroker/Region\x12\x15\n\x07\x63luster\x18\x02 \x01(\tB\x04\xe2\x41\x01\x02\x12\x14\n\x06object\x18\x03 \x01(\tB\x04\xe2\x41\x01\x02\x32\xa4\x05\n\rRegionService\x12L\n\x0bListRegions\x12\x1d.broker.v1.ListRegionsRequest\x1a\x1e.broker.v1.ListRegionsResponse\x12;\n\tGetRegion\x12\x1b.broker.v1.GetRegionRequest\x1a\x11.broker.v1.Region\x12;\n\tGetPolicy\x12\x1b.broker.v1.GetPolicyRequest\x1a\x11.broker.v1.Policy\x12;\n\tSetPolicy\x12\x1b.broker.v1.SetPolicyRequest\x1a\x11.broker.v1.Policy\x12\x41\n\x0c\x43ordonRegion\x12\x1e.broker.v1.CordonRegionRequest\x1a\x11.broker.v1.Region\x12\x45\n\x0eUncordonRegion\x12 .broker.v1.UncordonRegionRequest\x1a\x11.broker.v1.Region\x12?\n\x0b\x44rainRegion\x12\x1d.broker.v1.DrainRegionRequest\x1a\x11.broker.v1.Region\x12?\n\x0bWaiveRegion\x12\x1d.broker.v1.WaiveRegionRequest\x1a\x11.broker.v1.Region\x12?\n\x0b\x41\x63\x63\x65ptStore\x12\x1d.broker.v1.AcceptStoreRequest\x1a\x11.broker.v1.Region\x12\x41\n\x0cRemoveOrphan\x12\x1e.broker.v1.RemoveOrphanRequest\x1a\x11.broker.v1.Regionb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1e\x62roker/v1/region_service.proto\x12\tbroker.v1\x1a\x16\x62roker/v1/region.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x19google/api/resource.proto\x1a\x1egoogle/protobuf/duration.proto\";\n\x12ListRegionsRequest\x12\x11\n\tpage_size\x18\x01 \x01(\x05\x12\x12\n\npage_token\x18\x02 \x01(\t\"g\n\x13ListRegionsResponse\x12\"\n\x07regions\x18\x01 \x03(\x0b\x32\x11.broker.v1.Region\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\x12\x13\n\x0bunreachable\x18\x03 \x03(\t\"8\n\x10GetRegionRequest\x12$\n\x04name\x18\x01 \x01(\tB\x16\xe2\x41\x01\x02\xfa\x41\x0f\n\rbroker/Region\":\n\x12\x43heckRegionRequest\x12$\n\x04name\x18\x01 \x01(\tB\x16\xe2\x41\x01\x02\xfa\x41\x0f\n\rbroker/Region\"=\n\x13\x43heckRegionResponse\x12&\n\x06\x63hecks\x18\x01 \x03(\x0b\x32\x16.broker.v1.RegionCheck\"^\n\x0bRegionCheck\x12\x0f\n\x07\x63luster\x18\x01 \x01(\t\x12\x0f\n\x07subject\x18\x02 \x01(\t\x12\x0c\n\x04well\x18\x03 \x01(\x08\x12\x0f\n\x07message\x18\x04 \x01(\t\x12\x0e\n\x06remedy\x18\x05 \x01(\t\"8\n\x10GetPolicyRequest\x12$\n\x04name\x18\x01 \x01(\tB\x16\xe2\x41\x01\x02\xfa\x41\x0f\n\rbroker/Policy\";\n\x10SetPolicyRequest\x12\'\n\x06policy\x18\x01 \x01(\x0b\x32\x11.broker.v1.PolicyB\x04\xe2\x41\x01\x02\"L\n\x13\x43ordonRegionRequest\x12$\n\x04name\x18\x01 \x01(\tB\x16\xe2\x41\x01\x02\xfa\x41\x0f\n\rbroker/Region\x12\x0f\n\x07message\x18\x02 \x01(\t\"=\n\x15UncordonRegionRequest\x12$\n\x04name\x18\x01 \x01(\tB\x16\xe2\x41\x01\x02\xfa\x41\x0f\n\rbroker/Region\"|\n\x12\x44rainRegionRequest\x12$\n\x04name\x18\x01 \x01(\tB\x16\xe2\x41\x01\x02\xfa\x41\x0f\n\rbroker/Region\x12\x0f\n\x07message\x18\x02 \x01(\t\x12/\n\x0cgrace_period\x18\x03 \x01(\x0b\x32\x19.google.protobuf.Duration\":\n\x12WaiveRegionRequest\x12$\n\x04name\x18\x01 \x01(\tB\x16\xe2\x41\x01\x02\xfa\x41\x0f\n\rbroker/Region\":\n\x12\x41\x63\x63\x65ptStoreRequest\x12$\n\x04name\x18\x01 \x01(\tB\x16\xe2\x41\x01\x02\xfa\x41\x0f\n\rbroker/Region\"h\n\x13RemoveOrphanRequest\x12$\n\x04name\x18\x01 \x01(\tB\x16\xe2\x41\x01\x02\xfa\x41\x0f\n\rbroker/Region\x12\x15\n\x07\x63luster\x18\x02 \x01(\tB\x04\xe2\x41\x01\x02\x12\x14\n\x06object\x18\x03 \x01(\tB\x04\xe2\x41\x01\x02\x32\xf2\x05\n\rRegionService\x12L\n\x0bListRegions\x12\x1d.broker.v1.ListRegionsRequest\x1a\x1e.broker.v1.ListRegionsResponse\x12;\n\tGetRegion\x12\x1b.broker.v1.GetRegionRequest\x1a\x11.broker.v1.Region\x12L\n\x0b\x43heckRegion\x12\x1d.broker.v1.CheckRegionRequest\x1a\x1e.broker.v1.CheckRegionResponse\x12;\n\tGetPolicy\x12\x1b.broker.v1.GetPolicyRequest\x1a\x11.broker.v1.Policy\x12;\n\tSetPolicy\x12\x1b.broker.v1.SetPolicyRequest\x1a\x11.broker.v1.Policy\x12\x41\n\x0c\x43ordonRegion\x12\x1e.broker.v1.CordonRegionRequest\x1a\x11.broker.v1.Region\x12\x45\n\x0eUncordonRegion\x12 .broker.v1.UncordonRegionRequest\x1a\x11.broker.v1.Region\x12?\n\x0b\x44rainRegion\x12\x1d.broker.v1.DrainRegionRequest\x1a\x11.broker.v1.Region\x12?\n\x0bWaiveRegion\x12\x1d.broker.v1.WaiveRegionRequest\x1a\x11.broker.v1.Region\x12?\n\x0b\x41\x63\x63\x65ptStore\x12\x1d.broker.v1.AcceptStoreRequest\x1a\x11.broker.v1.Region\x12\x41\n\x0cRemoveOrphan\x12\x1e.broker.v1.RemoveOrphanRequest\x1a\x11.broker.v1.Regionb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -37,6 +37,8 @@ if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
   _globals['_GETREGIONREQUEST'].fields_by_name['name']._loaded_options = None
   _globals['_GETREGIONREQUEST'].fields_by_name['name']._serialized_options = b'\342A\001\002\372A\017\n\rbroker/Region'
+  _globals['_CHECKREGIONREQUEST'].fields_by_name['name']._loaded_options = None
+  _globals['_CHECKREGIONREQUEST'].fields_by_name['name']._serialized_options = b'\342A\001\002\372A\017\n\rbroker/Region'
   _globals['_GETPOLICYREQUEST'].fields_by_name['name']._loaded_options = None
   _globals['_GETPOLICYREQUEST'].fields_by_name['name']._serialized_options = b'\342A\001\002\372A\017\n\rbroker/Policy'
   _globals['_SETPOLICYREQUEST'].fields_by_name['policy']._loaded_options = None
@@ -63,22 +65,28 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_LISTREGIONSRESPONSE']._serialized_end=325
   _globals['_GETREGIONREQUEST']._serialized_start=327
   _globals['_GETREGIONREQUEST']._serialized_end=383
-  _globals['_GETPOLICYREQUEST']._serialized_start=385
-  _globals['_GETPOLICYREQUEST']._serialized_end=441
-  _globals['_SETPOLICYREQUEST']._serialized_start=443
-  _globals['_SETPOLICYREQUEST']._serialized_end=502
-  _globals['_CORDONREGIONREQUEST']._serialized_start=504
-  _globals['_CORDONREGIONREQUEST']._serialized_end=580
-  _globals['_UNCORDONREGIONREQUEST']._serialized_start=582
-  _globals['_UNCORDONREGIONREQUEST']._serialized_end=643
-  _globals['_DRAINREGIONREQUEST']._serialized_start=645
-  _globals['_DRAINREGIONREQUEST']._serialized_end=769
-  _globals['_WAIVEREGIONREQUEST']._serialized_start=771
-  _globals['_WAIVEREGIONREQUEST']._serialized_end=829
-  _globals['_ACCEPTSTOREREQUEST']._serialized_start=831
-  _globals['_ACCEPTSTOREREQUEST']._serialized_end=889
-  _globals['_REMOVEORPHANREQUEST']._serialized_start=891
-  _globals['_REMOVEORPHANREQUEST']._serialized_end=995
-  _globals['_REGIONSERVICE']._serialized_start=998
-  _globals['_REGIONSERVICE']._serialized_end=1674
+  _globals['_CHECKREGIONREQUEST']._serialized_start=385
+  _globals['_CHECKREGIONREQUEST']._serialized_end=443
+  _globals['_CHECKREGIONRESPONSE']._serialized_start=445
+  _globals['_CHECKREGIONRESPONSE']._serialized_end=506
+  _globals['_REGIONCHECK']._serialized_start=508
+  _globals['_REGIONCHECK']._serialized_end=602
+  _globals['_GETPOLICYREQUEST']._serialized_start=604
+  _globals['_GETPOLICYREQUEST']._serialized_end=660
+  _globals['_SETPOLICYREQUEST']._serialized_start=662
+  _globals['_SETPOLICYREQUEST']._serialized_end=721
+  _globals['_CORDONREGIONREQUEST']._serialized_start=723
+  _globals['_CORDONREGIONREQUEST']._serialized_end=799
+  _globals['_UNCORDONREGIONREQUEST']._serialized_start=801
+  _globals['_UNCORDONREGIONREQUEST']._serialized_end=862
+  _globals['_DRAINREGIONREQUEST']._serialized_start=864
+  _globals['_DRAINREGIONREQUEST']._serialized_end=988
+  _globals['_WAIVEREGIONREQUEST']._serialized_start=990
+  _globals['_WAIVEREGIONREQUEST']._serialized_end=1048
+  _globals['_ACCEPTSTOREREQUEST']._serialized_start=1050
+  _globals['_ACCEPTSTOREREQUEST']._serialized_end=1108
+  _globals['_REMOVEORPHANREQUEST']._serialized_start=1110
+  _globals['_REMOVEORPHANREQUEST']._serialized_end=1214
+  _globals['_REGIONSERVICE']._serialized_start=1217
+  _globals['_REGIONSERVICE']._serialized_end=1971
 # @@protoc_insertion_point(module_scope)

@@ -103,6 +103,90 @@ class GetRegionRequest(_message.Message):
 Global___GetRegionRequest: _TypeAlias = GetRegionRequest  # noqa: Y015
 
 @_typing.final
+class CheckRegionRequest(_message.Message):
+    """The request of CheckRegion."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NAME_FIELD_NUMBER: _builtins.int
+    name: _builtins.str
+    """regions/{region}"""
+    def __init__(
+        self,
+        *,
+        name: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["name", b"name"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CheckRegionRequest: _TypeAlias = CheckRegionRequest  # noqa: Y015
+
+@_typing.final
+class CheckRegionResponse(_message.Message):
+    """The answer of CheckRegion."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CHECKS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def checks(self) -> _containers.RepeatedCompositeFieldContainer[Global___RegionCheck]:
+        """What was looked at, cluster by cluster."""
+
+    def __init__(
+        self,
+        *,
+        checks: _abc.Iterable[Global___RegionCheck] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["checks", b"checks"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CheckRegionResponse: _TypeAlias = CheckRegionResponse  # noqa: Y015
+
+@_typing.final
+class RegionCheck(_message.Message):
+    """One thing that was looked at in a cluster."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CLUSTER_FIELD_NUMBER: _builtins.int
+    SUBJECT_FIELD_NUMBER: _builtins.int
+    WELL_FIELD_NUMBER: _builtins.int
+    MESSAGE_FIELD_NUMBER: _builtins.int
+    REMEDY_FIELD_NUMBER: _builtins.int
+    cluster: _builtins.str
+    """The cluster."""
+    subject: _builtins.str
+    """What was looked at."""
+    well: _builtins.bool
+    """Whether it is as it should be."""
+    message: _builtins.str
+    """What was found; where it is not well, what is lost by it."""
+    remedy: _builtins.str
+    """What mends it, empty when nothing has to be."""
+    def __init__(
+        self,
+        *,
+        cluster: _builtins.str = ...,
+        subject: _builtins.str = ...,
+        well: _builtins.bool = ...,
+        message: _builtins.str = ...,
+        remedy: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["cluster", b"cluster", "message", b"message", "remedy", b"remedy", "subject", b"subject", "well", b"well"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RegionCheck: _TypeAlias = RegionCheck  # noqa: Y015
+
+@_typing.final
 class GetPolicyRequest(_message.Message):
     """The request of GetPolicy."""
 

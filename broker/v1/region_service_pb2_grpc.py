@@ -49,6 +49,11 @@ class RegionServiceStub:
                 request_serializer=broker_dot_v1_dot_region__service__pb2.GetRegionRequest.SerializeToString,
                 response_deserializer=broker_dot_v1_dot_region__pb2.Region.FromString,
                 _registered_method=True)
+        self.CheckRegion = channel.unary_unary(
+                '/broker.v1.RegionService/CheckRegion',
+                request_serializer=broker_dot_v1_dot_region__service__pb2.CheckRegionRequest.SerializeToString,
+                response_deserializer=broker_dot_v1_dot_region__service__pb2.CheckRegionResponse.FromString,
+                _registered_method=True)
         self.GetPolicy = channel.unary_unary(
                 '/broker.v1.RegionService/GetPolicy',
                 request_serializer=broker_dot_v1_dot_region__service__pb2.GetPolicyRequest.SerializeToString,
@@ -110,6 +115,19 @@ class RegionServiceServicer:
 
     def GetRegion(self, request, context):
         """Returns one region with its clusters as last seen.
+
+        Errors:
+        * `INVALID_ARGUMENT`: the name is malformed.
+        * `NOT_FOUND`: the broker was not told of such a region.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def CheckRegion(self, request, context):
+        """Asks each cluster of a region whether all that the broker needs is there: what it serves, what
+        the broker may do, its queues, its store. It costs the cluster some dozens of calls, and changes
+        nothing. A cluster that does not answer is a check that is not well, and no error.
 
         Errors:
         * `INVALID_ARGUMENT`: the name is malformed.
@@ -237,6 +255,11 @@ def add_RegionServiceServicer_to_server(servicer, server):
                     request_deserializer=broker_dot_v1_dot_region__service__pb2.GetRegionRequest.FromString,
                     response_serializer=broker_dot_v1_dot_region__pb2.Region.SerializeToString,
             ),
+            'CheckRegion': grpc.unary_unary_rpc_method_handler(
+                    servicer.CheckRegion,
+                    request_deserializer=broker_dot_v1_dot_region__service__pb2.CheckRegionRequest.FromString,
+                    response_serializer=broker_dot_v1_dot_region__service__pb2.CheckRegionResponse.SerializeToString,
+            ),
             'GetPolicy': grpc.unary_unary_rpc_method_handler(
                     servicer.GetPolicy,
                     request_deserializer=broker_dot_v1_dot_region__service__pb2.GetPolicyRequest.FromString,
@@ -336,6 +359,33 @@ class RegionService:
             '/broker.v1.RegionService/GetRegion',
             broker_dot_v1_dot_region__service__pb2.GetRegionRequest.SerializeToString,
             broker_dot_v1_dot_region__pb2.Region.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def CheckRegion(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/broker.v1.RegionService/CheckRegion',
+            broker_dot_v1_dot_region__service__pb2.CheckRegionRequest.SerializeToString,
+            broker_dot_v1_dot_region__service__pb2.CheckRegionResponse.FromString,
             options,
             channel_credentials,
             insecure,

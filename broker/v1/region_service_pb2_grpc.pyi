@@ -51,6 +51,15 @@ class RegionServiceStub:
       * `INVALID_ARGUMENT`: the name is malformed.
       * `NOT_FOUND`: the broker was not told of such a region.
     """
+    CheckRegion: _grpc.UnaryUnaryMultiCallable[_region_service_pb2.CheckRegionRequest, _region_service_pb2.CheckRegionResponse]
+    """Asks each cluster of a region whether all that the broker needs is there: what it serves, what
+    the broker may do, its queues, its store. It costs the cluster some dozens of calls, and changes
+    nothing. A cluster that does not answer is a check that is not well, and no error.
+
+    Errors:
+      * `INVALID_ARGUMENT`: the name is malformed.
+      * `NOT_FOUND`: the broker was not told of such a region.
+    """
     GetPolicy: _grpc.UnaryUnaryMultiCallable[_region_service_pb2.GetPolicyRequest, _region_pb2.Policy]
     """Returns a region's policy, its defaults filled in.
 
@@ -142,6 +151,15 @@ class RegionServiceAsyncStub(RegionServiceStub):
     """
     GetRegion: _aio.UnaryUnaryMultiCallable[_region_service_pb2.GetRegionRequest, _region_pb2.Region]  # type: ignore[assignment]
     """Returns one region with its clusters as last seen.
+
+    Errors:
+      * `INVALID_ARGUMENT`: the name is malformed.
+      * `NOT_FOUND`: the broker was not told of such a region.
+    """
+    CheckRegion: _aio.UnaryUnaryMultiCallable[_region_service_pb2.CheckRegionRequest, _region_service_pb2.CheckRegionResponse]  # type: ignore[assignment]
+    """Asks each cluster of a region whether all that the broker needs is there: what it serves, what
+    the broker may do, its queues, its store. It costs the cluster some dozens of calls, and changes
+    nothing. A cluster that does not answer is a check that is not well, and no error.
 
     Errors:
       * `INVALID_ARGUMENT`: the name is malformed.
@@ -247,6 +265,21 @@ class RegionServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_region_pb2.Region, _abc.Awaitable[_region_pb2.Region]]:
         """Returns one region with its clusters as last seen.
+
+        Errors:
+          * `INVALID_ARGUMENT`: the name is malformed.
+          * `NOT_FOUND`: the broker was not told of such a region.
+        """
+
+    @_abc_1.abstractmethod
+    def CheckRegion(
+        self,
+        request: _region_service_pb2.CheckRegionRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_region_service_pb2.CheckRegionResponse, _abc.Awaitable[_region_service_pb2.CheckRegionResponse]]:
+        """Asks each cluster of a region whether all that the broker needs is there: what it serves, what
+        the broker may do, its queues, its store. It costs the cluster some dozens of calls, and changes
+        nothing. A cluster that does not answer is a check that is not well, and no error.
 
         Errors:
           * `INVALID_ARGUMENT`: the name is malformed.

@@ -26,6 +26,7 @@ from broker.history.commands import Command
 from broker.history.lineage import resumable
 from broker.history.refusals import Code, Refused
 from broker.model.capacity import ClusterFacts, Offer
+from broker.model.check import ClusterCheck
 from broker.model.checkpoint import CheckpointRef
 from broker.model.faults import Fault
 from broker.model.intent import Intent
@@ -75,6 +76,7 @@ class Loops:
     copies: tuple[Replica, ...] = ()
     files: dict[str, bytes] = field(default_factory=dict)
     folder: str | None = None
+    checks: tuple[ClusterCheck, ...] = ()
     faults: list[tuple[str, Fault]] = field(default_factory=list)
 
     def regions(self) -> tuple[str, ...]:
@@ -134,6 +136,9 @@ class Loops:
         text = json.dumps({"kind": "JobSet", "run": run.name})
         sent = SentObject(kind="JobSet", name=name, json=text)
         return Manifest(objects=(sent,), notes=("it opens nothing",), refusal="")
+
+    async def check(self, region: str) -> tuple[ClusterCheck, ...]:
+        return tuple(one for one in self.checks if one.cluster == region)
 
     async def inject(self, region: str, fault: Fault) -> str:
         self.faults.append((region, fault))
@@ -203,6 +208,7 @@ async def serving(
         logs=loops,
         checkpoints=loops,
         manifests=loops,
+        checks=loops,
         faults=loops,
         bundles=bundles,
         workings=failures,

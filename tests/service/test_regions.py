@@ -14,6 +14,7 @@ from google.protobuf import duration_pb2
 
 from broker.model import faults
 from broker.model.capacity import FlavorKey, Signal, SignalKind
+from broker.model.check import ClusterCheck
 from broker.model.intent import CapacityType
 from broker.model.policy import RegionPolicy
 from broker.model.sightings import Orphan
@@ -58,6 +59,21 @@ async def test_regions_show_their_clusters_as_last_seen(rig: Rig) -> None:
     rest = await rig.regions.ListRegions(request)
     assert [region.name for region in rest.regions] == ["regions/gamma"]
     assert rest.regions[0].clusters[0].orphans[0].object == "job/x"
+
+
+async def test_what_a_regions_clusters_say_of_themselves_is_passed_on(rig: Rig) -> None:
+    missing = ClusterCheck(
+        cluster="alpha", subject="rights", is_well=False, message="none", remedy="grant them"
+    )
+    rig.loops.checks = (missing, replace(missing, cluster="beta", is_well=True, remedy=""))
+    request = region_service_pb2.CheckRegionRequest(name="regions/alpha")
+    (check,) = (await rig.regions.CheckRegion(request)).checks
+    assert check == region_service_pb2.RegionCheck(
+        cluster="alpha", subject="rights", well=False, message="none", remedy="grant them"
+    )
+    request.name = "regions/delta"
+    missed = await refused(rig.regions.CheckRegion(request))
+    assert missed == Refusal(grpc.StatusCode.NOT_FOUND, "NOT_FOUND")
 
 
 async def test_a_region_is_cordoned_drained_and_opened_again(rig: Rig) -> None:

@@ -1,0 +1,14 @@
+"""One thing that was looked at in a cluster because a person asked."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterCheck:
+    """What was found. ``remedy`` is what mends it, empty when nothing has to be."""
+
+    cluster: str
+    subject: str
+    is_well: bool
+    message: str
+    remedy: str = ""
