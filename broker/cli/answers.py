@@ -12,6 +12,8 @@ _CHECKPOINT = "Checkpoint"
 _FAULT = "{message}"
 
 ANSWERS: dict[str, str] = {
+    "login": "{server, caller: Caller}",
+    "logout": "{server}",
     "init": "{path}",
     "submit": f"{_RUN}; with --validate-only SubmitRunResponse; with --wait {_FOLLOWED}",
     "estimate": "SubmitRunResponse",

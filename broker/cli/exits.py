@@ -14,6 +14,7 @@ UNREACHABLE = 5
 INVALID = 6
 CONFLICT = 7
 FAULT = 8
+DENIED = 9
 INTERRUPTED = 130
 PIPE_CLOSED = 141
 
@@ -27,6 +28,7 @@ CODES: dict[int, str] = {
     INVALID: "a field is not as it must be; the sentence names it",
     CONFLICT: "it exists already, or changed since it was read",
     FAULT: "a fault of the server or of this program, or damaged data",
+    DENIED: "nobody is logged in, or the token does not allow it",
     INTERRUPTED: "interrupted; the run goes on",
     PIPE_CLOSED: "whoever read the output went away",
 }
@@ -35,6 +37,9 @@ _BY_ERROR: dict[type[errors.BrokerError], int] = {
     errors.Unreachable: UNREACHABLE,
     errors.TooLate: UNREACHABLE,
     errors.Busy: UNREACHABLE,
+    errors.NotTrusted: DENIED,
+    errors.NotLoggedIn: DENIED,
+    errors.NotAllowed: DENIED,
     errors.NotFound: NOT_FOUND,
     errors.AlreadyExists: CONFLICT,
     errors.Conflict: CONFLICT,

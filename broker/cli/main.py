@@ -14,13 +14,26 @@ import click
 from broker.cli import exits
 from broker.cli.saying import say
 from broker.cli.verbs import BROKER, wants_json
-from broker.sdk.errors import BrokerError, Busy, Conflict, TooLate, Unreachable, Violation
+from broker.sdk.errors import (
+    BrokerError,
+    Busy,
+    Conflict,
+    NotAllowed,
+    NotLoggedIn,
+    NotTrusted,
+    TooLate,
+    Unreachable,
+    Violation,
+)
 
 _FIELD_OF_INTENT = re.compile(r"^intent\.(?=(?:workload|terms|owner|labels)\b)")
 USAGE = "USAGE"  # the reason of what cannot be understood; no broker was asked
 
 _NEXT: dict[type[BrokerError], str] = {
     Unreachable: "Start it with `brokerd`, or name another by --server; `broker doctor` says more.",
+    NotTrusted: "Name its CA: `broker login --server HOST:PORT --ca FILE`.",
+    NotLoggedIn: "Log in with a token of its ops: `broker login --server HOST:PORT`.",
+    NotAllowed: "Ask its ops for a token that allows it.",
     TooLate: "See whether it was done before you repeat it.",
     Busy: "Try again in a moment.",
     Conflict: "Read it again, then decide.",

@@ -15,6 +15,8 @@ from broker.cli.exits import CODES
 
 VERBS: dict[str, dict[str, tuple[str, str]]] = {
     "Begin": {
+        "login": ("login", "reach a broker on another machine, with a token"),
+        "logout": ("login", "forget the token of a broker"),
         "init": ("init", "write a commented intent to start from"),
         "submit": ("submit", "submit a run"),
         "estimate": ("places", "where a run would go, at what price, how soon"),
@@ -238,7 +240,7 @@ def _broker(**_: Any) -> None:
     """Queue training where it will start soonest for the money.
 
     The broker is found by --server, BROKER_SERVER, the config file
-    ~/.config/broker/config.toml (server, team, user), then the default socket.
+    ~/.config/broker/config.toml (server, team, user), the last login, then the default socket.
     """
 
 

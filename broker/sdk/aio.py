@@ -110,8 +110,7 @@ class AsyncClient:
         self.teams = Teams(self)
         self._retry_for_s = retry_for_s
         self._on_retry = on_retry
-        self._metadata = channel.metadata(self.settings)
-        self._channel = grpc.aio.insecure_channel(self.settings.server, channel.OPTIONS)
+        self._channel = channel.opened(self.settings, grpc.aio)
 
     async def __aenter__(self) -> Self:
         return self
@@ -173,7 +172,9 @@ class AsyncClient:
         requests = iter(call.requests())
         said = requests if call.is_stream else next(requests)
         try:
-            return await send(said, timeout=method.deadline_s, metadata=self._metadata)
+            return await send(
+                said, timeout=method.deadline_s, metadata=channel.metadata(self.settings)
+            )
         except grpc.RpcError as raised:
             raise error_of(raised, self.settings.server) from raised
 
@@ -184,7 +185,7 @@ class AsyncClient:
             method.path,
             request_serializer=method.request.SerializeToString,
             response_deserializer=method.answer.FromString,
-        )(stream.request(), timeout=method.deadline_s, metadata=self._metadata)
+        )(stream.request(), timeout=method.deadline_s, metadata=channel.metadata(self.settings))
         try:
             first = await call.read()
         except grpc.RpcError as raised:

@@ -2,9 +2,12 @@
 
     BrokerError                 reason, message, perhaps a field
       Unreachable               nobody answers, or the server is stopping: try again
+      NotTrusted                the certificate that is shown is not trusted, or ours is not
       TooLate                   no answer within the deadline: repeat with the same request id
       Busy                      the server has as much to do as it can: try again more slowly
-      NotFound                  there is no such thing
+      NotLoggedIn               no valid token came with the call: log in
+      NotAllowed                the token's role, or its team, does not allow it
+      NotFound                  there is no such thing, or it is of another team
       AlreadyExists             there is one, or the request id was used with another body
       Conflict                  it changed since it was read: read it again
       Invalid                   a field is not as it must be
@@ -17,7 +20,7 @@
       ServerFault               a fault of the server
 
 Each error carries the ``reason`` that ``errors.proto`` declares, or, when nobody answered to give
-one, UNREACHABLE or DEADLINE_EXCEEDED. Read ``error_of`` first.
+one, UNREACHABLE, NOT_TRUSTED or DEADLINE_EXCEEDED. Read ``error_of`` first.
 """
 
 from collections.abc import Iterable
@@ -67,6 +70,17 @@ class Unreachable(BrokerError):
     is_temporary = True
 
 
+class NotTrusted(BrokerError):
+    """Whoever answers shows no certificate that is trusted, or does not trust ours."""
+
+    def __init__(self, server: str) -> None:
+        super().__init__(
+            f"what answers at {server} shows no certificate that is trusted here for that name,"
+            " or wants one of ours",
+            reason="NOT_TRUSTED",
+        )
+
+
 class TooLate(BrokerError):
     """No answer came within the deadline. A change may have been made."""
 
@@ -77,8 +91,16 @@ class Busy(BrokerError):
     is_temporary = True
 
 
+class NotLoggedIn(BrokerError):
+    """No token came with the call, or one that is not valid, or not any more."""
+
+
+class NotAllowed(BrokerError):
+    """The token's role does not allow it, or the token is for another team."""
+
+
 class NotFound(BrokerError):
-    """There is no such thing."""
+    """There is no such thing, or it is of another team."""
 
 
 class AlreadyExists(BrokerError):
@@ -149,6 +171,8 @@ _BY_CODE: dict[grpc.StatusCode, type[BrokerError]] = {
     grpc.StatusCode.UNAVAILABLE: Unreachable,
     grpc.StatusCode.DEADLINE_EXCEEDED: TooLate,
     grpc.StatusCode.RESOURCE_EXHAUSTED: Busy,
+    grpc.StatusCode.UNAUTHENTICATED: NotLoggedIn,
+    grpc.StatusCode.PERMISSION_DENIED: NotAllowed,
     grpc.StatusCode.NOT_FOUND: NotFound,
     grpc.StatusCode.ALREADY_EXISTS: AlreadyExists,
     grpc.StatusCode.ABORTED: Conflict,
@@ -157,6 +181,10 @@ _BY_CODE: dict[grpc.StatusCode, type[BrokerError]] = {
     grpc.StatusCode.OUT_OF_RANGE: PositionTooOld,
     grpc.StatusCode.DATA_LOSS: Damaged,
 }
+
+
+# What gRPC says when TLS was refused, and would be again.
+_NO_TRUST = ("TSI_PROTOCOL_FAILURE", "CERTIFICATE_VERIFY_FAILED", "peer certificate")
 
 
 def error_of(error: grpc.RpcError, server: str) -> BrokerError:
@@ -168,6 +196,8 @@ def error_of(error: grpc.RpcError, server: str) -> BrokerError:
     if details is not None:
         reason, violations = _read(details)
         return kind(said, reason=reason, violations=violations)
+    if kind is Unreachable and any(words in said for words in _NO_TRUST):
+        return NotTrusted(server)
     if kind is Unreachable:
         return Unreachable(f"no broker answers at {server}", reason="UNREACHABLE")
     if kind is TooLate:

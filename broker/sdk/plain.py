@@ -110,8 +110,7 @@ class Client:
         self.teams = Teams(self)
         self._retry_for_s = retry_for_s
         self._on_retry = on_retry
-        self._metadata = channel.metadata(self.settings)
-        self._channel = grpc.insecure_channel(self.settings.server, channel.OPTIONS)
+        self._channel = channel.opened(self.settings, grpc)
 
     def __enter__(self) -> Self:
         return self
@@ -168,7 +167,7 @@ class Client:
         requests = iter(call.requests())
         said: Any = requests if call.is_stream else next(requests)
         try:
-            return send(said, timeout=method.deadline_s, metadata=self._metadata)
+            return send(said, timeout=method.deadline_s, metadata=channel.metadata(self.settings))
         except grpc.RpcError as raised:
             raise error_of(raised, self.settings.server) from raised
 
@@ -179,7 +178,7 @@ class Client:
             method.path,
             request_serializer=method.request.SerializeToString,
             response_deserializer=method.answer.FromString,
-        )(stream.request(), timeout=method.deadline_s, metadata=self._metadata)
+        )(stream.request(), timeout=method.deadline_s, metadata=channel.metadata(self.settings))
         try:
             first = next(call)
         except StopIteration:

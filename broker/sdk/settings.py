@@ -1,8 +1,9 @@
-"""Which broker is asked, for which team, in whose name.
+"""Which broker is asked, for which team, in whose name, and with which token.
 
-The rule: what is said comes first, then the environment (BROKER_SERVER, BROKER_TEAM, BROKER_USER),
-then the file ``~/.config/broker/config.toml``, then the default socket. An address that is none is
-refused before anybody is asked: gRPC would look for a host of that name. Read ``find`` first.
+The rule: what is said comes first, then the environment (BROKER_SERVER, BROKER_TEAM, BROKER_USER,
+BROKER_TOKEN, BROKER_CA), then the file ``~/.config/broker/config.toml``, then what ``broker login``
+kept beside it, then the default socket. An address that is none is refused before anybody is asked:
+gRPC would look for a host of that name. Read ``find`` first.
 """
 
 import os
@@ -11,6 +12,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from broker.sdk import access, logins
+from broker.sdk.access import Access, Token
 from broker.sdk.errors import SettingsError
 
 DEFAULT_TEAM = "default"
@@ -25,27 +28,42 @@ _HEADER = re.compile(r"[\x20-\x7e]*")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """Which broker, which team, whose name, and where the address was found."""
+    """Which broker, which team, whose name, and where the address was found.
+
+    ``access`` is how a broker of another machine is reached, None for one of this machine.
+    """
 
     server: str
     team: str
     user: str
     source: str
+    access: Access | None = None
 
 
 def find(
-    *, server: str = "", team: str = "", user: str = "", environ: Mapping[str, str] | None = None
+    *,
+    server: str = "",
+    team: str = "",
+    user: str = "",
+    token: Token = "",
+    ca: Path | None = None,
+    pair: tuple[Path, Path] | None = None,
+    environ: Mapping[str, str] | None = None,
 ) -> Settings:
     """Return the settings; what is given wins.
 
-    Raises SettingsError for an unusable file, an address of no known form, or a name that no
-    header can carry.
+    ``token`` may be a function that is asked before each call; ``ca`` is the file of whoever signed
+    the broker's certificate; ``pair`` a certificate of one's own, and its key. Raises SettingsError
+    for an unusable file, an address of no known form, or a name that no header can carry.
     """
     env = os.environ if environ is None else environ
     home = Path(env.get("HOME") or Path.home())
     file = _config_file(env, home)
     written = {} if server and team and user else _read(file)
-    address, source = _server(server, env, home, (written, file))
+    kept = logins.read(logins_file(env))
+    address, source = _server(server, env, home, (written, file), kept.latest)
+    address = _checked(address, source)
+    login = kept.servers.get(address)
     for said, where in (
         (user, "user"),
         (env.get("BROKER_USER", ""), "BROKER_USER"),
@@ -54,15 +72,31 @@ def find(
         if not _HEADER.fullmatch(said):
             raise SettingsError(where, f"{said!a} is not printable ASCII")
     return Settings(
-        server=_checked(address, source),
-        team=team or env.get("BROKER_TEAM") or written.get("team") or DEFAULT_TEAM,
+        server=address,
+        team=team
+        or env.get("BROKER_TEAM")
+        or written.get("team")
+        or (login and login.team)
+        or DEFAULT_TEAM,
         user=(user or env.get("BROKER_USER") or written.get("user") or _login(env))[:USER_MAX],
         source=source,
+        access=access.found(address, token=token, ca=ca, pair=pair, env=env, login=login),
     )
 
 
+def logins_file(environ: Mapping[str, str] | None = None) -> Path:
+    """Return where ``broker login`` keeps what it was told."""
+    env = os.environ if environ is None else environ
+    home = Path(env.get("HOME") or Path.home())
+    return _config_file(env, home).with_name(logins.NAME)
+
+
 def _server(
-    said: str, env: Mapping[str, str], home: Path, written: tuple[Mapping[str, str], Path]
+    said: str,
+    env: Mapping[str, str],
+    home: Path,
+    written: tuple[Mapping[str, str], Path],
+    latest: str,
 ) -> tuple[str, str]:
     if said:
         return said, "--server"
@@ -70,6 +104,8 @@ def _server(
         return env["BROKER_SERVER"], "BROKER_SERVER"
     if written[0].get("server"):
         return written[0]["server"], str(written[1])
+    if latest:
+        return latest, "the last login"
     return f"unix:{default_socket(env, home)}", "the default socket"
 
 

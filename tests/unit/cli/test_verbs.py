@@ -17,6 +17,7 @@ from broker.cli.main import _tell, main
 from broker.cli.verbs import BROKER, VERBS, Family, Verb, wants_json
 from broker.sdk import errors
 from broker.v1 import (
+    broker_service_pb2,
     checkpoint_pb2,
     event_pb2,
     offer_pb2,
@@ -65,8 +66,8 @@ def test_every_verb_has_help_with_an_example_that_can_be_typed(
 def test_what_each_verb_answers_to_programs_is_said() -> None:
     assert sorted(ANSWERS) == sorted(name for name, _ in LEAVES)
     modules = (
-        checkpoint_pb2, event_pb2, offer_pb2, region_pb2, region_service_pb2, run_pb2,
-        run_service_pb2, team_pb2,
+        broker_service_pb2, checkpoint_pb2, event_pb2, offer_pb2, region_pb2, region_service_pb2,
+        run_pb2, run_service_pb2, team_pb2,
     )  # fmt: skip
     messages = {name for one in modules for name in one.DESCRIPTOR.message_types_by_name}
     named = {word for said in ANSWERS.values() for word in re.findall(r"\b[A-Z][a-z]\w+", said)}
@@ -95,7 +96,7 @@ def test_every_error_has_its_exit_code() -> None:
     of_ours = [
         k for k in kinds if issubclass(k, errors.BrokerError) and k is not errors.BrokerError
     ]
-    assert len(of_ours) == 14
+    assert len(of_ours) == 17
     assert set(exits._BY_ERROR) == set(of_ours)
     assert set(exits._BY_ERROR.values()) <= set(exits.CODES)
 
