@@ -8,6 +8,18 @@ from decimal import Decimal
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ProfileSeen:
+    """What ops lay over every gang of a flavor: its name, and a sentence for each thing it opens.
+
+    ``is_restricted``: a namespace under the pod security standard ``restricted`` admits it.
+    """
+
+    name: str
+    widens: tuple[str, ...]
+    is_restricted: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class FlavorSeen:
     """One flavor of one queue. Quota in GPUs, nodes in nodes; None was not seen.
 
@@ -16,6 +28,7 @@ class FlavorSeen:
     ever get, were nothing in use. None: both follow from the other figures.
     ``eta_s``: in how many seconds capacity that is booked now would come, as the cluster says;
     None: it names no time. ``max_run_s``: how long a node stays; None: until it is given back.
+    ``profile`` None: the cluster knows none.
     """
 
     flavor: str
@@ -38,6 +51,7 @@ class FlavorSeen:
     max_run_s: float | None = None
     free: int | None = None
     most: int | None = None
+    profile: ProfileSeen | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,7 +67,10 @@ class QueueSeen:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SignalSeen:
-    """One observation about capacity; ``age_s`` is how long ago at ``seen_at_s``."""
+    """One observation about capacity; ``age_s`` is how long ago at ``seen_at_s``.
+
+    ``chance``: of an advice, how likely capacity is to be had, 0 to 1; None for what happened.
+    """
 
     queue: str
     flavor: str
@@ -64,3 +81,19 @@ class SignalSeen:
     gpus: int
     wait_s: float | None
     serial: int  # grows by one per signal of this cluster's life; for telling new from known
+    chance: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KnownSeen:
+    """One thing that is known of a flavor's capacity and is no event, in words, and from where.
+
+    ``age_s`` is how long ago ``source`` said so, at ``seen_at_s``.
+    """
+
+    queue: str
+    flavor: str
+    what: str
+    words: str
+    source: str
+    age_s: float

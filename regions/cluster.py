@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Protocol
 
-from regions.capacity import QueueSeen, SignalSeen
+from regions.capacity import KnownSeen, QueueSeen, SignalSeen
 from regions.gang import Gang, SealRecord
 
 
@@ -190,6 +190,7 @@ class ClusterObservation:
     from the observation before; None means everything may. ``keeps_secrets``: a gang here can be
     shown a secret by its name. ``claims`` is who the store says that it is, None when not read;
     ``unread`` are runs, by key, of which it holds what cannot be read, and why: all as last known.
+    ``notes`` are sentences for ops: what contradicts itself, and what cannot be offered.
     """
 
     cluster: str
@@ -206,6 +207,8 @@ class ClusterObservation:
     keeps_secrets: bool
     claims: StoreClaims | None = None
     unread: Mapping[str, str] = field(default_factory=dict)
+    known: tuple[KnownSeen, ...] = ()
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -88,6 +88,11 @@ class Survey:
         return self._fleet[1] if self._fleet else None
 
     @property
+    def fleet_age_s(self) -> float | None:
+        """How long ago the clusters were told, in seconds; None before the first answer."""
+        return self._now() - self._fleet[0] if self._fleet else None
+
+    @property
     def troubles(self) -> tuple[str, ...]:
         """What could not be asked, in sentences for ops."""
         return tuple(self._troubles.values())

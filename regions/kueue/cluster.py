@@ -28,8 +28,10 @@ from regions.cluster import (
     Queue,
     Stage,
 )
+from regions.examined import Finding
 from regions.kueue import names
 from regions.kueue.access import Api
+from regions.kueue.checkup import Member, examine
 from regions.kueue.clock import Clock
 from regions.kueue.errors import ClusterError, ForbiddenError
 from regions.kueue.logs import Logs, Printer
@@ -38,6 +40,7 @@ from regions.kueue.objects.job_set import JobSet
 from regions.kueue.orders import Orders
 from regions.kueue.recalling import Recaller
 from regions.kueue.scene import Scene
+from regions.kueue.scout import NOTHING, Scout, asked_of, bounded
 from regions.kueue.sight import Sight
 from regions.kueue.signals import Signals
 from regions.kueue.site import Site
@@ -66,7 +69,8 @@ FOLLOW_UP_S = 5.0
 class KueueCluster:
     """One cluster, with the store of its region. Made within a running loop.
 
-    ``wall_s`` returns Unix seconds: the cluster's own times are such.
+    ``wall_s`` returns Unix seconds: the cluster's own times are such. ``scout`` tells what its
+    cloud knows of its capacity, None where nobody does.
     """
 
     def __init__(
@@ -77,6 +81,7 @@ class KueueCluster:
         *,
         clock: Clock,
         chance: random.Random,
+        scout: Scout | None = None,
         store_s: float = 5.0,
         wall_s: Callable[[], float] = time.time,
     ) -> None:
@@ -92,6 +97,7 @@ class KueueCluster:
         self._recaller = Recaller(api, clock, settings.namespace, self._members)
         self._placements = Placements(settings.gate_fresh_s)
         self._signals = Signals(wall_s())
+        self._scout = scout
         self._logs = Logs(api, clock, self._printer)
         self._orders = Orders(
             api,
@@ -206,6 +212,16 @@ class KueueCluster:
         if silence:
             raise ClusterUnreachableError(silence)
 
+    async def examine(self) -> tuple[Finding, ...]:
+        """Ask the cluster whether all that a broker needs is there. See ``checkup``."""
+        settings = self._settings
+        member = Member(
+            namespace=settings.namespace,
+            queues=settings.queues.queues,
+            priority_classes=settings.priority_classes,
+        )
+        return await examine(self._api, member)
+
     # ---- looking ----
 
     async def _silence(self) -> str:
@@ -253,7 +269,10 @@ class KueueCluster:
     ) -> ClusterObservation:
         found = list(shown)
         placements = {each.seen.placement: each.seen for each in found}
-        partial = [*self._survey.partial(scene)]
+        partial, queues = [*self._survey.partial(scene)], self._survey.queues
+        report = NOTHING
+        if self._scout is not None:
+            report = self._scout.report(asked_of(queues, scene.snapshot.flavors.objects, found))
         if look.trouble:
             partial.append(f"store: {look.trouble}")
         return ClusterObservation(
@@ -263,14 +282,16 @@ class KueueCluster:
             is_whole=not partial,
             is_store_readable=not look.trouble,
             blind=(*partial, *self._survey.narrow()),
-            queues=self._survey.queues,
+            queues=bounded(queues, report.bounds),
             placements=placements,
             epochs=look.epochs,
-            signals=self._signals.look(found, wall_s),
+            signals=self._signals.look(found, wall_s, report.news),
             changed=observing.changed(self._last, placements, look),
             keeps_secrets=True,
             claims=look.claims,
             unread=look.unread,
+            known=report.known,
+            notes=(*self._survey.doubts, *report.notes),
         )
 
     # ---- what follows from a look ----

@@ -12,6 +12,7 @@ from regions.cluster import Cause, Stage
 from regions.kueue import ahead
 from regions.kueue.explanation import Evidence
 from regions.kueue.objects.meta import find
+from regions.kueue.scout import News
 from regions.kueue.views import Shown
 from regions.kueue.vocabulary import Word
 from regions.kueue.words import cleaned
@@ -57,11 +58,18 @@ class Signals:
         self._told: dict[tuple[str, str], None] = {}
         self._last: dict[str, str] = {}
 
-    def look(self, shown: Iterable[Shown], now_s: float) -> tuple[SignalSeen, ...]:
-        """Take in what became of all gangs, and return the latest signals with their ages."""
+    def look(
+        self, shown: Iterable[Shown], now_s: float, news: Iterable[News] = ()
+    ) -> tuple[SignalSeen, ...]:
+        """Take in what became of all gangs, and return the latest signals with their ages.
+
+        ``news`` is what others than the cluster told since the last look.
+        """
         for each in shown:
             for happened in self._new(each, now_s):
                 self._keep(each, happened)
+        for told in news:
+            self._hear(told, now_s)
         del self._kept[: max(0, len(self._kept) - MAX_SIGNALS)]
         while len(self._told) > MAX_TOLD:
             del self._told[next(iter(self._told))]
@@ -83,6 +91,22 @@ class Signals:
         if kind and is_news and not is_old:
             said = shown.said
             yield _Happened(kind=kind, at_s=now_s, detail=cleaned(said.raw or said.sentence, 300))
+
+    def _hear(self, told: News, now_s: float) -> None:
+        self._serial += 1
+        signal = SignalSeen(
+            queue=told.spot.queue,
+            flavor=told.spot.flavor,
+            kind=told.kind,
+            age_s=0.0,
+            source=told.source,
+            detail=cleaned(told.detail, 300),
+            gpus=0,
+            wait_s=None,
+            serial=self._serial,
+            chance=told.chance,
+        )
+        self._kept.append((now_s - told.age_s, signal))
 
     def _keep(self, shown: Shown, happened: _Happened) -> None:
         self._serial += 1

@@ -10,11 +10,12 @@ from dataclasses import replace
 from typing import Any
 
 from regions.capacity import QueueSeen
-from regions.kueue import drift, snapshot
+from regions.kueue import drift, held_in_vain, snapshot
 from regions.kueue.clock import Clock
 from regions.kueue.objects.priority_class import PriorityClass
 from regions.kueue.queue_view import QueuesSeen, queues_seen
 from regions.kueue.scene import Scene
+from regions.kueue.scout import dressed
 from regions.kueue.sight import Sight, snapshot_of
 from regions.kueue.sites import KueueSettings
 from regions.kueue.snapshot import Seen
@@ -76,8 +77,14 @@ class Survey:
         )
         self._scene_mark, self._scene_s = mark, now_s
         wall_s = self._wall_s()
-        self._queues = queues_seen(self._scene.snapshot, self._settings.queues, wall_s)
-        self.doubts = (*self._queues.doubts, *self._lost(self._scene, now_s))
+        found = queues_seen(self._scene.snapshot, self._settings.queues, wall_s)
+        self._queues = replace(found, queues=dressed(found.queues, self._settings.profiles))
+        workloads = self._scene.snapshot.workloads.objects.values()
+        self.doubts = (
+            *self._queues.doubts,
+            *self._lost(self._scene, now_s),
+            *held_in_vain.sentences(workloads, wall_s),
+        )
         return self._scene
 
     def _lost(self, scene: Scene, now_s: float) -> Iterable[str]:

@@ -17,6 +17,7 @@ LIGHT = (
     "regions.gcp.prices.keeping",
     "regions.gcp.prices.shipped",
     "regions.gcp.survey",
+    "regions.gcp.watch",
 )
 
 

@@ -12,6 +12,7 @@ from regions.cluster import ClusterObservation, ClusterUnreachableError, Fence
 from regions.kueue.cluster import PING_S, KueueCluster
 from regions.kueue.profiles import Profiles
 from regions.kueue.queue_view import QueueSettings
+from regions.kueue.scout import Asked, News, Report, Scout, Spot
 from regions.kueue.sight import FOLLOWED
 from regions.kueue.sites import KueueSettings
 from regions.launcher.store import DirectoryStore
@@ -29,7 +30,9 @@ async def server() -> AsyncIterator[Server]:
 
 
 @contextlib.asynccontextmanager
-async def ported(server: Server, cluster: Cluster, root: Path) -> AsyncIterator[KueueCluster]:
+async def ported(
+    server: Server, cluster: Cluster, root: Path, scout: Scout | None = None
+) -> AsyncIterator[KueueCluster]:
     store = DirectoryStore.create(str(root / "store"))
     server.answer = cluster.answer
     port = KueueCluster(
@@ -43,6 +46,7 @@ async def ported(server: Server, cluster: Cluster, root: Path) -> AsyncIterator[
         ),
         clock=Patient(server),
         chance=random.Random(3),
+        scout=scout,
         wall_s=lambda: 1_000_000.0,
     )
     running = asyncio.create_task(port.run())
@@ -192,3 +196,28 @@ async def test_news_are_what_changes_for_our_gangs(server: Server, tmp_path: Pat
         informer.cache.generation += 1
         port._sight.news.set()
         assert await waiting
+
+
+class Outside:
+    """Tells one thing, once."""
+
+    def __init__(self) -> None:
+        self.left = [News(spot=SPOT, kind="STOCKOUT", age_s=1.0, source="the cloud", detail="none")]
+
+    def report(self, asked: tuple[Asked, ...]) -> Report:
+        news, self.left = tuple(self.left), []
+        return Report(news=news, notes=("a zone is silent",))
+
+
+SPOT = Spot(queue="lq", flavor="spot")
+
+
+async def test_what_the_cloud_tells_is_shown_with_the_cluster(
+    server: Server, tmp_path: Path
+) -> None:
+    async with ported(server, Cluster(), tmp_path, Outside()) as port:
+        for observation in (await seen(port), await port.observe()):
+            (signal,) = observation.signals
+            assert (signal.kind, signal.source, signal.serial) == ("STOCKOUT", "the cloud", 1)
+            assert "a zone is silent" in observation.notes
+            assert observation.is_whole
