@@ -15,6 +15,7 @@ from broker.loops.outposts import Outpost
 from broker.loops.running import Keeper
 
 Work = Callable[[], Awaitable[None]]
+Troubles = Callable[[], tuple[str, ...]]
 
 
 class Link(Protocol):
@@ -73,10 +74,14 @@ class Member(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fleet:
-    """The clusters that a configuration names. ``works`` is what goes on for several of them."""
+    """The clusters that a configuration names.
+
+    ``works`` is what goes on for several of them, ``troubles`` what it cannot do, in sentences.
+    """
 
     members: tuple[Member, ...]
     works: tuple[tuple[str, Work], ...] = ()
+    troubles: Troubles = tuple
 
     @property
     def regions(self) -> tuple[str, ...]:
@@ -99,6 +104,7 @@ class Fleet:
             links=tuple(each.connect() for each in self.members),
             regions=tuple(each.region for each in self.members),
             shared=self.works,
+            troubles=self.troubles,
         )
 
 
@@ -109,6 +115,7 @@ class Links:
     links: tuple[Link, ...]
     regions: tuple[str, ...]
     shared: tuple[tuple[str, Work], ...]
+    troubles: Troubles
 
     @property
     def outposts(self) -> tuple[Outpost, ...]:

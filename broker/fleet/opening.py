@@ -40,7 +40,7 @@ def open_fleet(config: Config, data: Path) -> Fleet:
     named = {at: one for at, one in enumerate(config.clusters) if isinstance(one, Kueue)}
     members += members_of(named, pricing)
     _check_apart(members)
-    return Fleet(members=tuple(members), works=pricing.works)
+    return Fleet(members=tuple(members), works=pricing.works, troubles=pricing.troubles)
 
 
 def _check_directories(local: Iterable[Local]) -> None:

@@ -12,13 +12,15 @@ from pathlib import Path
 from typing import Protocol
 
 from broker.config import Prices
-from broker.fleet.fleet import Work
+from broker.fleet.fleet import Troubles, Work
 from regions.gcp.prices.book import Ask, Book, Quote
 from regions.gcp.prices.shipped import shipped
 from regions.gcp.prices.terms import Terms
 
-PriceOf = Callable[[str, str, int], Decimal | None]
-"""US dollars per GPU and hour for a capacity type, an accelerator and how many a node has."""
+PriceOf = Callable[[str, str, int], tuple[Decimal | None, str]]
+"""For a capacity type, an accelerator and how many a node has: US dollars per GPU and hour, and
+what ops should know of that."""
+RESERVED = "RESERVED"
 
 
 class Quoting(Protocol):
@@ -43,23 +45,29 @@ class Listed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pricing:
-    """Prices for all clusters. ``works`` keeps them up to date."""
+    """Prices for all clusters. ``works`` keeps them up to date, ``troubles`` say what it cannot."""
 
     quoting: Quoting
     works: tuple[tuple[str, Work], ...] = ()
+    troubles: Troubles = tuple
     wall_s: Callable[[], float] = time.time
 
     def at(self, region: str) -> PriceOf:
         """Return who tells the prices of a region."""
 
-        def price(capacity_type: str, accelerator: str, per_node: int) -> Decimal | None:
+        def price(
+            capacity_type: str, accelerator: str, per_node: int
+        ) -> tuple[Decimal | None, str]:
             ask = Ask(
                 region=region,
                 capacity_type=capacity_type,
                 accelerator=accelerator,
                 per_node=per_node,
             )
-            return self.quoting.quote(ask, self.wall_s()).per_gpu_hour
+            quote = self.quoting.quote(ask, self.wall_s())
+            if quote.per_gpu_hour is not None or capacity_type == RESERVED:
+                return quote.per_gpu_hour, ""
+            return None, f"{quote.why}, and no run starts at a price that is not known"
 
         return price
 
@@ -72,4 +80,4 @@ def open_pricing(prices: Prices, data: Path) -> Pricing:
     from broker.fleet.google import google_prices
 
     keeper, work = google_prices(prices.terms, data / "prices.json")
-    return Pricing(quoting=keeper, works=(("prices", work),))
+    return Pricing(quoting=keeper, works=(("prices", work),), troubles=lambda: keeper.troubles)

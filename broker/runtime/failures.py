@@ -4,6 +4,7 @@ The rule: a task that failed counts as failing until it had the time to be begun
 not heard of. Read ``Failures.failing``.
 """
 
+from collections.abc import Callable
 from typing import Protocol
 
 from broker.model.moment import Moment
@@ -21,10 +22,14 @@ class Clock(Protocol):
 
 
 class Failures:
-    """When each task of the daemon raised last."""
+    """When each task of the daemon raised last.
 
-    def __init__(self, clock: Clock) -> None:
+    ``said`` are the sentences of those that go on and cannot do what they are for.
+    """
+
+    def __init__(self, clock: Clock, said: Callable[[], tuple[str, ...]] = tuple) -> None:
         self._clock = clock
+        self._said = said
         self._last_s: dict[str, float] = {}
 
     def note(self, task: str) -> None:
@@ -37,3 +42,7 @@ class Failures:
         return tuple(
             sorted(task for task, at_s in self._last_s.items() if now.since(at_s) < LASTS_S)
         )
+
+    def troubles(self) -> tuple[str, ...]:
+        """Return what cannot be done now, a sentence each."""
+        return self._said()

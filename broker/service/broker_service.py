@@ -41,6 +41,7 @@ class BrokerService(broker_service_pb2_grpc.BrokerServiceServicer):
             f"the {name} fails and is begun again and again; brokerd's log says why"
             for name in self._ports.workings.failing()
         ]
+        warnings += self._ports.workings.troubles()
         warnings += [f"{name} does not answer" for name in unreachable(world)]
         if is_operator():
             warnings += [] if self._door is None else self._door.troubles()

@@ -26,20 +26,20 @@ class QueueSettings:
     """Which queues are ours to use, and what ops wrote of their flavors.
 
     ``queues`` are names of LocalQueues in ``namespace``; empty: all that are there. ``prices`` are
-    per GPU and hour, by flavor; ``price_of`` tells them for a capacity type, an accelerator and how
-    many a node has, where no flavor's is there.
+    per GPU and hour, by flavor; where a flavor's is not there ``price_of`` tells it for a capacity
+    type, an accelerator and how many a node has, and what ops should know of that.
     """
 
     namespace: str
     queues: frozenset[str] = frozenset()
     flavors: Mapping[str, FlavorSettings] = field(default_factory=dict)
     prices: Mapping[str, Decimal] = field(default_factory=dict)
-    price_of: Callable[[str, str, int], Decimal | None] | None = None
+    price_of: Callable[[str, str, int], tuple[Decimal | None, str]] | None = None
 
-    def price(self, flavor: str, is_: Description) -> Decimal | None:
-        """Return what a GPU of a flavor costs for an hour, None when nobody says."""
+    def price(self, flavor: str, is_: Description) -> tuple[Decimal | None, str]:
+        """Return what a GPU of a flavor costs for an hour, None when nobody says, and a doubt."""
         if flavor in self.prices or self.price_of is None or is_.accelerators_per_node is None:
-            return self.prices.get(flavor)
+            return self.prices.get(flavor), ""
         return self.price_of(
             is_.capacity_type.word, is_.accelerator.word, is_.accelerators_per_node
         )
@@ -137,6 +137,9 @@ class _Look:
         if not (is_.capacity_type.word and is_.accelerator.word and is_.accelerators_per_node):
             return None
         standing = self._tree.standing(queue.meta.name, name, resource)
+        price, doubt = self._settings.price(name, is_)
+        if doubt:
+            self.doubts.append(f"flavor {name}: {doubt}")
         free, coming = self._nodes(flavor, is_, is_queued=flavors.FLEX_CLASS in classes)
         return FlavorSeen(
             flavor=name,
@@ -144,7 +147,7 @@ class _Look:
             accelerators_per_node=is_.accelerators_per_node,
             capacity_type=is_.capacity_type.word,
             zones=is_.zones,
-            price_per_gpu_hour=self._settings.price(name, is_),
+            price_per_gpu_hour=price,
             nominal=standing.nominal if standing is not None else None,
             reserved=standing.reserved if standing is not None else None,
             used=standing.used if standing is not None else None,

@@ -215,6 +215,20 @@ def test_a_flavor_that_nobody_describes_is_not_offered_and_is_doubted() -> None:
     )
 
 
+def test_a_flavors_own_price_goes_before_what_machines_of_its_kind_cost() -> None:
+    asked = []
+
+    def price_of(*what: object) -> tuple[Decimal | None, str]:
+        asked.append(what)
+        return None, "no price is known"
+
+    priced = dataclasses.replace(SETTINGS, prices={"spot": Decimal(2)}, price_of=price_of)
+    found = queues_seen(picture(), priced, NOW_S)
+    assert [each.price_per_gpu_hour for each in found.queues[0].flavors] == [Decimal(2), None]
+    assert asked == [("FLEX", "H100", 8)]
+    assert "flavor flex: no price is known" in found.doubts
+
+
 @pytest.mark.parametrize("where", ["lq", "cq", "active"])
 def test_a_queue_that_lets_nobody_in_is_stopped(where: str) -> None:
     line, queue = local_queue(), kube.cluster_queue("cq")
