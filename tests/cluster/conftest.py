@@ -25,6 +25,7 @@ ZONES = {
     "europe-west4": "europe-west4-b",
     "asia-east1": "asia-east1-c",
 }
+NEAR = next(iter(ZONES))
 SHARES = (
     fleet.Share(capacity_type="RESERVED", nominal=16),
     fleet.Share(capacity_type="ON_DEMAND", nominal=16),
@@ -95,12 +96,30 @@ def rank_of(pod: Object) -> int:
 
 
 @pytest.fixture(scope="session")
-def rig() -> Iterator[Rig]:
-    """Three regions, as a platform team would have set them up."""
-    with Rig(tuple(ZONES)) as made:
-        for region in made.regions.values():
-            region.api.apply(*fleet.everything())
+def began() -> Iterator[Rig]:
+    """A rig without regions: each is started when the first test asks for it."""
+    with Rig(()) as made:
         yield made
+
+
+@pytest.fixture(scope="session")
+def rig(began: Rig) -> Rig:
+    """Three regions, as a platform team would have set them up."""
+    equip(began, *ZONES)
+    return began
+
+
+@pytest.fixture(scope="session")
+def region(began: Rig) -> Region:
+    """One region, for tests that need no more."""
+    equip(began, NEAR)
+    return began.regions[NEAR]
+
+
+def equip(rig: Rig, *names: str) -> None:
+    """Have regions run, with what all of a region's queues share."""
+    for new in rig.reach(*names):
+        new.api.apply(*fleet.everything())
 
 
 @pytest.fixture
@@ -116,10 +135,9 @@ def places(rig: Rig) -> Iterator[dict[str, Place]]:
 
 
 @pytest.fixture
-def place(rig: Rig) -> Iterator[Place]:
-    """A place in the first region."""
-    name, region = next(iter(rig.regions.items()))
-    made = settle(region, f"test-{next(NUMBERS)}", ZONES[name])
+def place(region: Region) -> Iterator[Place]:
+    """A place in one region."""
+    made = settle(region, f"test-{next(NUMBERS)}", ZONES[NEAR])
     yield made
     leave(made)
 

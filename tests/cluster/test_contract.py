@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
 from tests.cluster.kueue_world import KueueWorld
-from tests.cluster.rig import fleet
-from tests.cluster.rig.rig import Rig
+from tests.cluster.rig.region import Region
 from tests.contract.cluster.conftest import Set
 from tests.contract.cluster.test_life import *  # noqa: F403
 from tests.contract.cluster.test_trouble import *  # noqa: F403
@@ -23,22 +22,13 @@ PATIENCE_S = 120.0
 """A node that is gone is given 40 s to come back, and then up to 20 s pass until its pods go."""
 
 
-@pytest.fixture(scope="module")
-def alone() -> Iterator[Rig]:
-    """One region of its own: nodes and the API server are taken away in it."""
-    with Rig(("west",)) as made:
-        for region in made.regions.values():
-            region.api.apply(*fleet.everything())
-        yield made
-
-
 @pytest.fixture
-async def set_stage(alone: Rig, tmp_path: Path) -> AsyncIterator[Set]:
+async def set_stage(region: Region, tmp_path: Path) -> AsyncIterator[Set]:
     """Make a world of a shape, and end it after the test, gangs and all."""
     worlds: list[KueueWorld] = []
 
     async def make(shape: Shape) -> Stagehand:
-        world = KueueWorld(alone.regions["west"], tmp_path, shape)
+        world = KueueWorld(region, tmp_path, shape)
         worlds.append(world)
         await world.start()
         return Stagehand(world, patience_s=PATIENCE_S)

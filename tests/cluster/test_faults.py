@@ -19,6 +19,7 @@ from tests.cluster.gangs import (
 from tests.cluster.rig.api import ApiError, UnreachableError
 from tests.cluster.rig.certificates import ADMIN
 from tests.cluster.rig.door import Fault
+from tests.cluster.rig.region import Region
 from tests.cluster.rig.rig import Rig
 from tests.cluster.rig.waiting import wait_until
 
@@ -100,10 +101,10 @@ def test_a_store_that_is_away_holds_nothing_and_takes_nothing(place: Place) -> N
     assert (store / "kept").read_text() == "x"
 
 
-def test_two_rigs_stand_side_by_side(rig: Rig) -> None:
+def test_two_rigs_stand_side_by_side(region: Region) -> None:
     with Rig(("us-central1",)) as other:
         [theirs] = other.regions.values()
-        ours = rig.regions["us-central1"]
+        ours = region
         assert theirs.api.find("v1", "Namespace", "kueue-system") is not None
         theirs.api.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "only"}})
         assert ours.api.find("v1", "Namespace", "only") is None

@@ -18,7 +18,7 @@ from typing import Self
 
 from tests.cluster.rig import commands
 from tests.cluster.rig.building import assets
-from tests.cluster.rig.certificates import write_certificates
+from tests.cluster.rig.certificates import Certificates, write_certificates
 from tests.cluster.rig.children import Warden
 from tests.cluster.rig.commands import PORTS, Places
 from tests.cluster.rig.leases import Leases
@@ -29,7 +29,10 @@ ETCD = "etcd"
 
 
 class Rig:
-    """Regions by name. Made complete, or not at all: ``start`` raises with nothing left over."""
+    """Regions by name. Made complete, or not at all: ``start`` raises with nothing left over.
+
+    ``reach`` adds further ones to a rig that runs.
+    """
 
     def __init__(self, regions: Sequence[str], folder: Path | None = None) -> None:
         self._assets = assets()
@@ -39,6 +42,8 @@ class Rig:
         self.regions: dict[str, Region] = {}
         self._leases: Leases | None = None
         self._warden: Warden | None = None
+        self._certificates: Certificates | None = None
+        self._etcd_port = 0
 
     def start(self) -> None:
         """Start etcd, then the regions side by side; return when each of them serves."""
@@ -76,27 +81,39 @@ class Rig:
     def _start(self) -> None:
         logs = self.folder / "logs"
         logs.mkdir(parents=True)
-        made = write_certificates(self.folder / "certificates")
+        self._certificates = write_certificates(self.folder / "certificates")
         self._leases = leases = Leases()
         self._warden = warden = Warden(logs)
-        client, peer = leases.port(), leases.port()
-        warden.start(ETCD, commands.etcd(self._assets, self.folder, client, peer), cwd=self.folder)
+        self._etcd_port = client = leases.port()
+        etcd = commands.etcd(self._assets, self.folder, client, leases.port())
+        warden.start(ETCD, etcd, cwd=self.folder)
         wait_until(lambda: is_healthy(client), 60, "etcd")
-        for name in self._names:
-            folder = self.folder / name
-            folder.mkdir()
-            places = Places(
-                name=name,
-                folder=folder,
-                ports={port: leases.port() for port in PORTS},
-                network=leases.network(),
-                admin=folder / "admin-inside.kubeconfig",
-                certificates=made,
-            )
-            door_port = leases.port()
-            self.regions[name] = Region(places, self._assets, warden, door_port, client)
-        with ThreadPoolExecutor(max(1, len(self._names))) as side_by_side:
-            list(side_by_side.map(Region.start, self.regions.values()))
+        self.reach(*self._names)
+
+    def reach(self, *names: str) -> tuple[Region, ...]:
+        """Start the regions that were not started yet, side by side; return those that were."""
+        new = [self._region(name) for name in names if name not in self.regions]
+        self.regions |= {region.name: region for region in new}
+        with ThreadPoolExecutor(max(1, len(new))) as side_by_side:
+            list(side_by_side.map(Region.start, new))
+        return tuple(new)
+
+    def _region(self, name: str) -> Region:
+        leases, warden, made = self._leases, self._warden, self._certificates
+        assert leases is not None, "the rig was not started"
+        assert warden is not None, "the rig was not started"
+        assert made is not None, "the rig was not started"
+        folder = self.folder / name
+        folder.mkdir()
+        places = Places(
+            name=name,
+            folder=folder,
+            ports={port: leases.port() for port in PORTS},
+            network=leases.network(),
+            admin=folder / "admin-inside.kubeconfig",
+            certificates=made,
+        )
+        return Region(places, self._assets, warden, leases.port(), self._etcd_port)
 
 
 def is_healthy(port: int) -> bool:
