@@ -272,7 +272,9 @@ class KueueCluster:
         partial, queues = [*self._survey.partial(scene)], self._survey.queues
         report = NOTHING
         if self._scout is not None:
-            report = self._scout.report(asked_of(queues, scene.snapshot.flavors.objects, found))
+            report = self._scout.report(
+                asked_of(queues, scene.snapshot.flavors.objects, placements.values())
+            )
         if look.trouble:
             partial.append(f"store: {look.trouble}")
         return ClusterObservation(

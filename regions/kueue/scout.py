@@ -10,11 +10,10 @@ from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from regions.capacity import FlavorSeen, KnownSeen, ProfileSeen, QueueSeen
-from regions.cluster import Stage
+from regions.cluster import PlacementSeen, Stage
 from regions.kueue import profiles
 from regions.kueue.objects.resource_flavor import ResourceFlavor
 from regions.kueue.profiles import Profiles
-from regions.kueue.views import Shown
 
 _WAITS = (Stage.QUEUED, Stage.PROVISIONING)
 
@@ -83,12 +82,11 @@ class Scout(Protocol):
 def asked_of(
     queues: Iterable[QueueSeen],
     flavors: Mapping[str, ResourceFlavor],
-    shown: Iterable[Shown],
+    placements: Iterable[PlacementSeen],
 ) -> tuple[Asked, ...]:
     """Return the flavors of our queues, with what our gangs wait for there."""
     waits: dict[Spot, int] = {}
-    for each in shown:
-        seen = each.seen
+    for seen in placements:
         if seen.stage in _WAITS and seen.nodes_wanted:
             spot = Spot(queue=seen.queue, flavor=seen.flavor)
             waits[spot] = max(waits.get(spot, 0), seen.nodes_wanted)

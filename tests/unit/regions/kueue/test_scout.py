@@ -18,7 +18,7 @@ AT = Spot(queue="ours", flavor="h100-spot")
 
 def test_what_gangs_wait_for_is_asked_about_and_what_runs_is_not() -> None:
     waits = Story().see(gang(), workload=waiting("Pending", "it waits")).values()
-    (asked,) = asked_of((QUEUE,), {}, waits)
+    (asked,) = asked_of((QUEUE,), {}, [each.seen for each in waits])
     assert asked == Asked(
         spot=AT, capacity_type="SPOT", accelerator="H100", node_labels={}, nodes=2
     )
