@@ -32,6 +32,9 @@ WEDGED_S = 60.0
 """Between an eviction and the release of its quota, a cluster that works lets seconds pass."""
 UNSEEN_S = 60.0
 """A gang that Kueue has not made a workload of for so long is one that it does not see."""
+IGNORED_S = 300.0
+"""One that stands first in its line, and of which Kueue says nothing for so long, is passed over: a
+cluster that is busy comes to the first of each line every few seconds."""
 FLEX_SILENT_S = 1800.0
 
 
@@ -198,7 +201,17 @@ def _of_workload(evidence: Evidence) -> Heard:
     if age_s <= UNSEEN_S:
         return Heard(word=Word.NOT_LOOKED_AT_YET, look_at=f"jobset/{meta.name}")
     silence = f"Kueue has made no workload of it for {age_s:.0f} s"
-    return Heard(word=Word.WEDGED, raw=silence, look_at=f"jobset/{meta.name}")
+    return Heard(word=Word.NOT_TAKEN_UP, raw=silence, look_at=f"jobset/{meta.name}")
+
+
+def is_ignored(evidence: Evidence) -> bool:
+    """Whether Kueue has said nothing of a gang for longer than its turn takes to come."""
+    workload = evidence.workload
+    if workload is None:
+        return False
+    told = [each.since_s for each in workload.conditions if each.since_s is not None]
+    heard_s = max(told, default=workload.meta.created_s)
+    return heard_s is not None and evidence.now_s - heard_s > IGNORED_S
 
 
 def _not_seen(plural: str) -> Heard:

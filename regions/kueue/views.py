@@ -13,7 +13,7 @@ from regions.cluster import Cause, PlacementSeen, Stage
 from regions.kueue import names
 from regions.kueue.end_hearing import FOLLOWS
 from regions.kueue.eta import eta_s
-from regions.kueue.explanation import Evidence, explain, verdict
+from regions.kueue.explanation import Evidence, explain, is_ignored, verdict
 from regions.kueue.hearing import Heard
 from regions.kueue.members import Member, Members
 from regions.kueue.objects import kinds
@@ -118,10 +118,8 @@ class Placements:
         said = self._put_out.get(uid) or self._of_end(uid, said)
         stage = stage_of(evidence, members)
         place = scene.place(workload) if stage is Stage.QUEUED else None
-        if said.word == Word.NOT_LOOKED_AT_YET and place is not None and place[0]:
-            # A strict queue looks at nobody behind its first.
-            ahead = f"{place[0]} stand before it"
-            said = verdict(Heard(word=Word.WAITING_FOR_QUOTA, detail=ahead, look_at=said.look_at))
+        if said.word == Word.NOT_LOOKED_AT_YET and place is not None:
+            said = _in_line(said, place[0], evidence)
         if said.cause is Cause.QUOTA_NEVER_FITS:
             place = None  # it may stand in others' way, and no place in a line is its own
         seen = replace(
@@ -256,6 +254,17 @@ def sentence(said: Verdict) -> str:
     elif said.advice:
         words.append(said.advice)
     return " ".join(words)[:MESSAGE_CHARACTERS]
+
+
+def _in_line(said: Verdict, before: int, evidence: Evidence) -> Verdict:
+    """Say more of a gang of which nothing is said, by how many stand before it."""
+    if before:
+        # A strict queue looks at nobody behind its first.
+        words = f"{before} stand before it"
+        return verdict(Heard(word=Word.WAITING_FOR_QUOTA, detail=words, look_at=said.look_at))
+    if is_ignored(evidence):
+        return verdict(Heard(word=Word.NOT_TAKEN_UP, look_at=said.look_at))
+    return said
 
 
 def _with_the_gone(evidence: Evidence, members: tuple[Member, ...]) -> Evidence:

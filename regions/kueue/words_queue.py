@@ -21,6 +21,13 @@ QUEUE_ROWS: dict[Word, Row] = {
     Word.NOT_LOOKED_AT_YET: _row(
         _QUOTA, Fault.NONE, Deed.WAITS, "The cluster has not yet looked at it"
     ),
+    Word.NOT_TAKEN_UP: _row(
+        Cause.WEDGED,
+        Fault.ORCHESTRATION,
+        Deed.LEAVES,
+        "The cluster does not take it up, though its turn has come",
+        "Show the object that is named to the cluster's operators.",
+    ),
     Word.WAITING_FOR_QUOTA: _row(
         _QUOTA, Fault.RESOURCE, Deed.WAITS, "Its queue has not enough quota free", _SMALLER
     ),

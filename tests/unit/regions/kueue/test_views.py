@@ -14,6 +14,7 @@ from regions.kueue.objects.kinds import Unreadable
 from regions.kueue.scene import JOB_UID, Scene
 from regions.kueue.snapshot import Seen, Snapshot
 from regions.kueue.views import OCCUPIED_S, Placements, Shown, history, is_worn_out, to_let_go
+from regions.kueue.vocabulary import Word
 from regions.launcher import exits, rules
 from regions.store_eye import Look
 from tests.unit.regions.kueue.tellings import (
@@ -23,6 +24,7 @@ from tests.unit.regions.kueue.tellings import (
     make_cluster_queue,
     make_job_set,
     make_local_queue,
+    make_meta,
     make_node,
     make_pod,
     make_workload,
@@ -289,6 +291,24 @@ def test_what_never_fits_has_no_place_in_the_line() -> None:
     seen = Story().see(gang(), workload=waiting("Pending", never))["p1"].seen
     assert (seen.stage, seen.cause) == (Stage.QUEUED, Cause.QUOTA_NEVER_FITS)
     assert (seen.ahead, seen.ahead_gpus) == (None, None)
+
+
+def test_the_first_of_its_line_of_whom_nothing_is_said_is_not_waited_for() -> None:
+    def cause(workload: Any, *others: Any) -> tuple[Cause, str]:
+        line: dict[str, Any] = {"workloads": known(of_gang(workload), *others)}
+        shown = Story().see(gang(), snapshot=line)["p1"]
+        return shown.seen.cause, shown.said.word
+
+    old = make_workload(meta=make_meta("w", created_s=NOW_S - 400.0))
+    assert cause(make_workload()) == (Cause.WAITING_FOR_QUOTA, Word.NOT_LOOKED_AT_YET)
+    assert cause(old) == (Cause.WEDGED, Word.NOT_TAKEN_UP)
+    # Kueue was heard of it since, and will come to it.
+    put_back = said("Requeued", "BackoffFinished", age_s=30.0)
+    again = replace(old, conditions=(put_back,))
+    assert cause(again) == (Cause.WAITING_FOR_QUOTA, Word.NOT_LOOKED_AT_YET)
+    # Behind another it may wait for ever: a strict queue looks at its first alone.
+    before = make_workload(meta=make_meta("a", namespace=OURS, created_s=1.0))
+    assert cause(old, before) == (Cause.WAITING_FOR_QUOTA, Word.WAITING_FOR_QUOTA)
 
 
 def test_whoever_left_because_a_machine_was_lost_is_not_what_ended_the_gang() -> None:

@@ -181,10 +181,10 @@ def test_a_pause_after_a_failed_check_is_told_with_its_length() -> None:
     )
 
 
-def test_a_gang_that_kueue_does_not_see_is_wedged_after_a_while() -> None:
+def test_a_gang_that_kueue_does_not_see_is_not_waited_for_after_a_while() -> None:
     old = make_job_set(meta=make_meta("cb-it", created_s=NOW_S - 300.0))
     assert word_of(workload=None) is Word.NOT_LOOKED_AT_YET
-    assert word_of(workload=None, job_set=old) is Word.WEDGED
+    assert word_of(workload=None, job_set=old) is Word.NOT_TAKEN_UP
 
 
 def test_what_cannot_be_seen_is_not_missing() -> None:
