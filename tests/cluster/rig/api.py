@@ -10,12 +10,16 @@ import http.client
 import json
 import ssl
 import threading
+import time
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
 Object = dict[str, Any]
 DEADLINE_S = 10.0
+IDLE_S = 30.0
+"""An API server closes a connection of which nothing was heard for 90 s: an older one is not used
+again, for a call that is lost with it would be no news of the server."""
 APPLY = "application/apply-patch+yaml"
 MERGE = "application/merge-patch+json"
 
@@ -178,7 +182,10 @@ class Api:
 
     def _connection(self) -> http.client.HTTPSConnection:
         held = getattr(self._mine, "connection", None)
+        used_s, self._mine.used_s = getattr(self._mine, "used_s", 0.0), time.monotonic()
         if isinstance(held, http.client.HTTPSConnection):
+            if self._mine.used_s - used_s > IDLE_S:
+                held.close()
             return held  # it opens itself anew after it was closed
         made = http.client.HTTPSConnection(
             "127.0.0.1", self._port, context=self._tls, timeout=self._deadline_s

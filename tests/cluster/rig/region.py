@@ -45,6 +45,8 @@ class Region:
         self._warden = warden
         self._etcd_port = etcd_port
         self._clients: list[Api] = []
+        self._hooks: list[Object] = []
+        self._is_kueue_mute = False
         self.certificates = made = places.certificates
         self.api = Api(places.ports["api"], made.ca, made.tokens[ADMIN], deadline_s=PATIENCE_S)
         self._machines = Api(
@@ -74,10 +76,10 @@ class Region:
         self._wait_for("jobset", jobset.is_ready)
         self._wait_for("kueue", kueue.is_ready)
         self._wait_for("machines", lambda: self._is_ready(self._machines, "/rig/state"))
-        hooks = manifests.webhooks(
+        self._hooks = manifests.webhooks(
             self._assets, hook, self._places.ports["jobset-hook"], made.ca_base64
         )
-        self.api.apply(*hooks, *manifests.visibility(self._places.ports["visibility"]))
+        self.api.apply(*self._hooks, *manifests.visibility(self._places.ports["visibility"]))
         for program in PROGRAMS:
             self._warden.check(self._full(program))
 
@@ -129,6 +131,8 @@ class Region:
             self.start_api_server()
         if self.pid_of("kueue") is None:
             self.kueue_up()
+        if self._is_kueue_mute:
+            self.unmute_kueue()
 
     # --- the API server, for everybody ---
 
@@ -187,6 +191,23 @@ class Region:
     def resume(self, program: str) -> None:
         """Let a stopped program go on."""
         self._signal(program, signal.SIGCONT)
+
+    def mute_kueue(self) -> None:
+        """Stop Kueue where it stands, and take its webhooks away: jobs are created unseen, and what
+        it wrote can be written over, as by a release of it with a fault that this one has not."""
+        self._is_kueue_mute = True
+        for hook in self._hooks_of_kueue():
+            self.api.delete(hook["apiVersion"], hook["kind"], hook["metadata"]["name"])
+        # Its webhook puts a finalizer on each new flavor, while it is asked.
+        wait_until(lambda: not self._try_flavor().get("finalizers"), 30, "Kueue's webhooks' end")
+        self.pause("kueue")
+
+    def unmute_kueue(self) -> None:
+        """Let Kueue see and say all again; return when it is asked."""
+        self.resume("kueue")
+        self.api.apply(*self._hooks_of_kueue())
+        wait_until(lambda: self._try_flavor().get("finalizers"), 30, "Kueue's webhooks")
+        self._is_kueue_mute = False
 
     # --- nodes ---
 
@@ -299,6 +320,17 @@ class Region:
             )
             for kind in found
         )
+
+    def _hooks_of_kueue(self) -> list[Object]:
+        return [each for each in self._hooks if each["metadata"]["name"].startswith("kueue-")]
+
+    def _try_flavor(self) -> Object:
+        """Return the metadata that a new ResourceFlavor would have, without creating it."""
+        kind = {"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "ResourceFlavor"}
+        body = {**kind, "metadata": {"generateName": "tried-"}, "spec": {}}
+        path = self.api.path(kind["apiVersion"], kind["kind"])
+        found = self.api.call("POST", path, body, query={"dryRun": "All"})
+        return dict(found["metadata"])
 
     def _is_ready(self, api: Api, path: str) -> bool:
         try:
