@@ -73,36 +73,43 @@ def _versions(served: Served) -> Iterator[Finding]:
 
 
 async def _rights(api: Api, namespace: str, served: Served) -> list[Finding]:
+    places = {Scope.CLUSTER: "", Scope.GANGS: namespace, Scope.NODE_EVENTS: NODE_EVENTS}
+    wanted = [each for each in RIGHTS if _is_served(each, served)]
+    try:
+        lacking = await _denied(api, [(each, places[each.scope]) for each in wanted])
+        wide = [each for each in lacking if each.scope is Scope.CLUSTER and _is_namespaced(each)]
+        nowhere = await _denied(api, [(each, namespace) for each in wide])
+    except ClusterError as error:
+        return [Finding(what="rights", is_well=False, said=f"they could not be asked: {error}")]
+    if not lacking:
+        count = sum(len(each.verbs) for each in wanted)
+        return [Finding(what="rights", is_well=True, said=f"all {count} that are needed are held")]
+    return [
+        _lacking(each, verbs, namespace, is_narrow=each in wide and each not in nowhere)
+        for each, verbs in lacking.items()
+    ]
+
+
+async def _denied(api: Api, asked: list[tuple[Right, str]]) -> dict[Right, list[str]]:
+    """Return the rights that are not held in those namespaces, and their verbs that are not.
+
+    Raises ClusterError, when all have been answered: none is left behind.
+    """
     limit = asyncio.Semaphore(AT_ONCE)
 
     async def ask(right: Right, verb: str, place: str) -> bool:
         async with limit:
             return await is_allowed(api, right, verb, place)
 
-    async def missing(right: Right) -> Finding | None:
-        place = {Scope.CLUSTER: "", Scope.GANGS: namespace, Scope.NODE_EVENTS: NODE_EVENTS}
-        allowed = await asyncio.gather(
-            *(ask(right, verb, place[right.scope]) for verb in right.verbs)
-        )
-        lacking = [verb for verb, is_so in zip(right.verbs, allowed, strict=True) if not is_so]
-        if not lacking:
-            return None
-        is_narrow = (
-            right.scope is Scope.CLUSTER
-            and _is_namespaced(right)
-            and all(await asyncio.gather(*(ask(right, verb, namespace) for verb in lacking)))
-        )
-        return _lacking(right, lacking, namespace, is_narrow=is_narrow)
-
-    wanted = [each for each in RIGHTS if _is_served(each, served)]
-    try:
-        found = [each for each in await asyncio.gather(*map(missing, wanted)) if each is not None]
-    except ClusterError as error:
-        return [Finding(what="rights", is_well=False, said=f"they could not be asked: {error}")]
-    if found:
-        return found
-    count = sum(len(each.verbs) for each in wanted)
-    return [Finding(what="rights", is_well=True, said=f"all {count} that are needed are held")]
+    each_verb = [(right, verb, place) for right, place in asked for verb in right.verbs]
+    answers = await asyncio.gather(*(ask(*one) for one in each_verb), return_exceptions=True)
+    found: dict[Right, list[str]] = {}
+    for (right, verb, _), answer in zip(each_verb, answers, strict=True):
+        if isinstance(answer, BaseException):
+            raise answer
+        if not answer:
+            found.setdefault(right, []).append(verb)
+    return found
 
 
 def _lacking(right: Right, verbs: Iterable[str], namespace: str, *, is_narrow: bool) -> Finding:
@@ -206,7 +213,7 @@ async def _priorities(api: Api, member: Member, served: Served) -> list[Finding]
     elif not ours:
         said = "there is no class of priority: a gang that waits preempts what one that trains does"
     elif len(set(ours.values())) == 1:
-        said = f"{said} is the only one: a granted gang cannot be raised above those that wait"
+        said = f"{said}, the only one: a granted gang cannot be raised above those that wait"
     is_well = not lost and len(set(ours.values())) > 1
     mend = "" if is_well else f"{BOOTSTRAP} makes two"
     return [Finding(what="priorities", is_well=is_well, said=said, mend=mend)]
