@@ -32,6 +32,8 @@ from broker.model.reasons import Reason
 from broker.model.run import Placement, Purpose, Run, Site
 from broker.model.states import PlacementState, RunState
 
+SAME_TIME_S = 5.0  # a time to come that moved by less is the same: clocks differ, looks take time
+
 PlacementCommand = (
     ReportPlacement
     | AddPlacement
@@ -132,8 +134,19 @@ def _check_legs(run: Run, site: Site) -> None:
             raise Refused(
                 Reason.ALREADY_WAITING_HERE, f"placement {leg.id} waits in {site.key.queue}"
             )
-        # A flex request books nodes for a fixed time: two of them would be paid twice.
-        if leg.site.capacity_type is site.capacity_type is CapacityType.FLEX:
+    if site.capacity_type is CapacityType.FLEX:
+        _check_flex(run)
+
+
+def _check_flex(run: Run) -> None:
+    """Refuse a second booking: one that comes bills at once, and two would be paid twice.
+
+    The gang that trains is none: what follows on it waits beside it. One that has its grant and
+    has not begun is one.
+    """
+    for leg in run.live_placements:
+        is_going = leg.withdraw is not None or leg.state is PlacementState.RUNNING
+        if leg.site.capacity_type is CapacityType.FLEX and not is_going:
             raise Refused(Reason.HEDGE_LIMIT, f"placement {leg.id} is a flex leg already")
 
 
@@ -171,6 +184,8 @@ def _report(run: Run, placement: Placement, command: ReportPlacement) -> tuple[R
         next_action=command.next_action,
         patience_s=command.patience_s,
         nodes=command.nodes,
+        expected_s=command.expected_s,
+        machines_end_s=command.machines_end_s,
     )
     if not _is_known(placement, seen):
         events.append(seen)
@@ -190,13 +205,28 @@ def _believed(placement: Placement, state: PlacementState) -> PlacementState:
 
 
 def _is_known(placement: Placement, seen: PlacementSeen) -> bool:
-    return placement.was_queued and (
+    is_same = (
         placement.state,
         placement.why.reason,
         placement.why.message,
         placement.arrival,
         placement.cluster_uid,
     ) == (seen.state, seen.reason, seen.message, seen.arrival, seen.cluster_uid)
+    return placement.was_queued and is_same and knows_times(placement, seen)
+
+
+def knows_times(placement: Placement, seen: PlacementSeen | ReportPlacement) -> bool:
+    """Return whether the log knows the times of a report, but for what a look is off by."""
+    expected_s, ends_s = seen.expected_s, seen.machines_end_s
+    return _is_same_time(placement.expected_s, expected_s) and (
+        ends_s is None or _is_same_time(placement.machines_end_s, ends_s)
+    )
+
+
+def _is_same_time(known_s: float | None, told_s: float | None) -> bool:
+    if known_s is None or told_s is None:
+        return known_s is told_s
+    return abs(known_s - told_s) < SAME_TIME_S
 
 
 def _leave_recreated(run: Run, placement: Placement) -> tuple[RunEvent, ...]:

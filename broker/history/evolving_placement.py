@@ -144,7 +144,14 @@ def _seen(placement: Placement, event: PlacementSeen, at: Moment) -> Placement:
         arrival=event.arrival,
         cluster_uid=event.cluster_uid or placement.cluster_uid,
         was_queued=True,
+        expected_s=event.expected_s,
+        machines_end_s=_last_known(event.machines_end_s, placement.machines_end_s),
     )
+
+
+def _last_known(told_s: float | None, known_s: float | None) -> float | None:
+    """A machine of which nothing is told now ends when it was told to end."""
+    return known_s if told_s is None else told_s
 
 
 def _ended(run: Run, placement: Placement, event: PlacementEnded, at: Moment) -> Run:

@@ -180,6 +180,7 @@ def _placement(seen: PlacementSeen) -> PlacementSeen:
         and len(seen.message) <= TEXT_MAX
         and all(map(_is_count, (seen.ahead, seen.ahead_gpus, seen.nodes_here, seen.nodes_wanted)))
         and _is_span(seen.eta_s)
+        and _is_span(seen.ends_s)
         and _is_history(seen.history)
         and all(_is_code(one.exit_code) and _is_code(one.signal) for one in seen.members)
         and all(can_be_told(name + value) for name, value in seen.labels.items())
@@ -195,6 +196,7 @@ def _placement(seen: PlacementSeen) -> PlacementSeen:
         nodes_here=_count(seen.nodes_here),
         nodes_wanted=_count(seen.nodes_wanted),
         eta_s=_seconds(seen.eta_s),
+        ends_s=_seconds(seen.ends_s),
         # Of times that cannot be none is believed: what is counted as of now still is.
         history=seen.history if _is_history(seen.history) else (),
         members=tuple(_member(one) for one in seen.members),

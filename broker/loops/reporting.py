@@ -17,6 +17,7 @@ from broker.history.commands import (
     RunCommand,
     WarnRun,
 )
+from broker.history.deciding_placement import knows_times
 from broker.history.thinning import progress_every_s
 from broker.loops.sight import ClusterSight, furthest
 from broker.loops.translate import SENTENCE_MAX, SaidEnd, end_of, machines_of, report_of, vanished
@@ -168,7 +169,9 @@ def _of_placement(
 def _is_known(placement: Placement, report: ReportPlacement) -> bool:
     """Whether the log says just that already, so that it need not be asked."""
     is_same = placement.was_queued and placement.state is report.state
-    return is_same and (
+    if not is_same or not knows_times(placement, report):
+        return False
+    return (
         placement.why.reason,
         placement.why.message,
         placement.arrival,
@@ -192,7 +195,14 @@ def _report(
         next_action=_WITH_ITS_START if is_running else row_for(said.reason).next_action,
         patience_s=patience_s(said.reason, policy, next(flavors, None)),
         nodes=machines_of(placement, seen, sight.seen_s),
+        expected_s=_at_s(seen.eta_s, sight) if said.reason is Reason.WAITING_FOR_FLEX else None,
+        machines_end_s=_at_s(seen.ends_s, sight),
     )
+
+
+def _at_s(in_s: float | None, sight: ClusterSight) -> float | None:
+    """Return a time to come on the broker's axis."""
+    return None if in_s is None or sight.seen_s is None else sight.seen_s + in_s
 
 
 def _ended(placement: Placement, said: SaidEnd, nodes: tuple[NodesFrom, ...]) -> EndPlacement:

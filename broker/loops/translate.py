@@ -188,8 +188,8 @@ def _wait(placement: Placement, seen: PlacementSeen, reason: Reason) -> str:
             standing = len(seen.standing)
             return f"{standing} of {site.nodes} processes are at the gate in {site.region}"
         case Reason.WAITING_FOR_FLEX:
-            when = "" if seen.eta_s is None else f", expected in {seen.eta_s:.0f} s"
-            return f"booked flex capacity in {site.region} is to come{when}"
+            # When it is expected is told beside it: a sentence that counts down is news each second.
+            return f"booked flex capacity in {site.region} is to come"
         case Reason.QUOTA_TOO_SMALL:
             return f"the quota in {site.region} can never take it{_own_words(seen)}"
         case Reason.QUEUE_STOPPED:

@@ -95,7 +95,9 @@ class Placement:
 
     ``withdraw`` is set once its removal is ordered; ``end`` once it is over and seen gone.
     ``cluster_uid`` names the very object in the cluster, empty until seen. ``meter`` counts its
-    machines while it is live, ``bill`` is what they came to once it has ended.
+    machines while it is live, ``bill`` is what they came to once it has ended. ``expected_s`` is
+    when its cluster expects what it waits for, ``machines_end_s`` when the first of its machines is
+    given back as planned; None: no time was named.
     """
 
     id: str
@@ -116,6 +118,8 @@ class Placement:
     failure: FailureClass | None = None
     epoch: EpochId | None = None
     bill: Bill = NOTHING_PAID
+    expected_s: float | None = None
+    machines_end_s: float | None = None
 
     @property
     def cost(self) -> Decimal:

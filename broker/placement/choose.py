@@ -12,7 +12,7 @@ from broker.model.intent import AfterMaxWait
 from broker.model.moment import Moment
 from broker.model.reasons import TURNS
 from broker.model.run import Run
-from broker.placement.hedge import bounds, waiting_legs
+from broker.placement.hedge import bounds, is_training, waiting_legs
 from broker.placement.ladder import last_rung
 from broker.placement.rank import delay_cost, worth
 from broker.placement.share import Blocked, Tally
@@ -51,16 +51,16 @@ def choose(view: View, tally: Tally, run: Run, offers: list[Offer], now: Moment)
         if is_now:
             blocked.append(block)
         over_s = _outwaited_s(run, block, now)
-        if not legs and over_s > now.elapsed_s:
-            # A bound on a run's legs is no queue, and the next best may be within it.
+        if not legs and not is_training(run) and over_s > now.elapsed_s:
+            # A bound on a run's legs is no queue, and the next best may be within it. Nor does a
+            # run wait that trains: it is to leave at a time of its own.
             bars.append((price + delay_cost(view, run, offer, block.lasts_s), over_s))
     return Chosen(offer=None, blocked=tuple(blocked))
 
 
 def block_of(view: View, tally: Tally, run: Run, offer: Offer, now: Moment) -> Blocked | None:
     """Return why a feasible offer may not be taken now, or None."""
-    legs = waiting_legs(run)
-    block = bounds(view, tally, run, legs, offer) if legs else None
+    block = bounds(view, tally, run, waiting_legs(run), offer)
     return block or tally.blocks(run, offer, now)
 
 

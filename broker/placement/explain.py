@@ -10,7 +10,8 @@ from broker.model.capacity import Offer, Refusal
 from broker.model.intent import AfterMaxWait
 from broker.model.moment import Moment
 from broker.model.reasons import Reason
-from broker.model.run import Placement, Run, Why
+from broker.model.run import Placement, Purpose, Run, Why
+from broker.model.states import PlacementState
 from broker.placement.assess import assess, mismatches
 from broker.placement.backoff import ready_at_s
 from broker.placement.choices import SayWait
@@ -21,8 +22,10 @@ from broker.placement.group import Assessment
 from broker.placement.hedge import waiting_legs
 from broker.placement.ladder import RESERVE_UNKNOWN_S, climbs_at_s, last_rung
 from broker.placement.nearest import is_seen, listed
+from broker.placement.patience import HOLDING
 from broker.placement.remedy import given_back_at_s, what_follows
 from broker.placement.share import Blocked, Tally
+from broker.placement.succession import leaves_at_s
 from broker.placement.view import View
 from broker.placement.wait import ends_s
 from broker.placement.words import counted, duration, money, times, without_numbers
@@ -55,8 +58,10 @@ def explain(view: View, run: Run, now: Moment) -> Explanation:
     choice = choose(view, tally, run, found.offers, now)
     others = mismatches(view, run, now)
     legs, group = waiting_legs(run), view.group_of(run.name)
-    survey = say_survey(view, now)
-    if survey is not None:
+    survey, training = say_survey(view, now), say_training(view, run, now)
+    if training is not None:
+        wait = training
+    elif survey is not None:
         wait = survey
     elif legs:
         wait = say_leg(view, run, legs, now)
@@ -186,6 +191,43 @@ def say_leg(view: View, run: Run, legs: list[Placement], now: Moment) -> SayWait
         action, at_s = "every other place is looked at again", now.elapsed_s + LOOK_S
     action, at_s = next_step(run, RESERVE_UNKNOWN_S, now, action, max(1.0, at_s - now.elapsed_s))
     return SayWait(reason=reason, message=message, next_action=action, next_at_s=at_s)
+
+
+def say_training(view: View, run: Run, now: Moment) -> SayWait | None:
+    """Say of a run on machines with a planned end what follows, None where nothing is to be said.
+
+    When they end is told as the time of what comes next, not in the sentence: it would age.
+    """
+    at_s, epoch = leaves_at_s(view, run), run.open_epoch
+    if at_s is None or epoch is None or epoch.running_s is None or now.elapsed_s >= at_s:
+        return None
+    if epoch.stop is not None or epoch.drain is not None or run.ending is not None:
+        return None
+    return SayWait(
+        reason=Reason.TRAINING,
+        message=(
+            f"Training in {epoch.region}, on machines that are given back as planned; "
+            f"{_successor(run)}"
+        ),
+        next_action="it is asked to save, and goes on elsewhere",
+        next_at_s=at_s,
+    )
+
+
+def _successor(run: Run) -> str:
+    legs = [leg for leg in waiting_legs(run) if leg.purpose is Purpose.SUCCESSOR]
+    if not legs:
+        return "a successor is asked for in time"
+    told = [f"{leg.site.region} ({_standing(leg)})" for leg in legs]
+    return f"a successor waits in {listed(told)}"
+
+
+def _standing(leg: Placement) -> str:
+    kind = leg.site.capacity_type.value.lower().replace("_", "-")
+    if leg.stuck is not None:
+        return f"{kind}, stuck: {leg.stuck.reason.value.lower().replace('_', ' ')}"
+    where = "whole at its gate" if leg.state is PlacementState.AT_GATE else "on its way"
+    return f"{kind}, {where if leg.state in HOLDING else 'in line'}"
 
 
 def _unheard(view: View, leg: Placement, now: Moment) -> tuple[Reason, str] | None:

@@ -15,7 +15,7 @@ from broker.model.intent import CapacityType, HardwareOption
 from broker.model.moment import Moment
 from broker.model.reasons import Reason
 from broker.model.run import Placement, Run
-from broker.model.states import PlacementEnd
+from broker.model.states import PlacementEnd, PlacementState
 from broker.placement.content import content_s
 from broker.placement.fit import Answer, misfit
 from broker.placement.patience import STUCK_CAUSES
@@ -172,8 +172,10 @@ def _own_past(ask: Question) -> Answer:
     leg = _last_leg(ask)
     if leg is None:
         return None
-    if leg.is_live:
+    if leg.is_live and leg.state is not PlacementState.RUNNING:
         return Reason.ALREADY_WAITING_HERE, "the run is there already"
+    if leg.is_live:
+        return None  # it trains there; a successor may come anew to the same place
     if not _is_failure(leg):
         return None
     age_s, pause_s = ask.now.since(leg.entered_s), PAUSE_MIN_S

@@ -13,14 +13,12 @@ from broker.model.moment import Moment
 from broker.model.reasons import Reason
 from broker.model.run import Placement, Purpose, Run
 from broker.model.states import PlacementState, RunState
-from broker.placement.forecast import STARTUP_S
 from broker.placement.ladder import last_rung
 from broker.placement.share import Blocked, Tally
+from broker.placement.succession import flex_legs, wants_successor
 from broker.placement.view import View
 
 ENOUGH_CHANCE = 0.5  # a second leg is bought when the first is more likely to miss the wait
-SUCCESSOR_TRIES = 3.0  # times the start-up of nodes: a successor is there when its time comes
-SUCCESSOR_LEAD_MIN_S = 120.0
 _OUT_OF_STOCK = frozenset({Reason.STOCKOUT, Reason.PARTIAL_ARRIVAL})
 
 
@@ -47,40 +45,12 @@ def wanted(view: View, run: Run, now: Moment) -> Purpose | None:
     if epoch is not None and epoch.stop is not None:
         return None
     if epoch is not None and epoch.started_s is not None:
-        at_s = successor_at_s(view, run)
-        is_due = at_s is not None and now.elapsed_s >= at_s
-        return Purpose.SUCCESSOR if is_due and not legs else None
+        return Purpose.SUCCESSOR if wants_successor(view, run, legs, now) else None
     if run.state not in (RunState.QUEUED, RunState.STARTING):
         return None
     if not legs:
         return Purpose.REQUEUE if run.has_started else Purpose.FIRST
     return Purpose.HEDGE if _is_doubtful(run, legs) else None
-
-
-def successor_at_s(view: View, run: Run) -> float | None:
-    """Return when a running gang on bounded nodes wants a successor (broker seconds)."""
-    ends_s, epoch = planned_end_s(view, run), run.open_epoch
-    if ends_s is None or epoch is None:
-        return None
-    flavor = view.flavors[run.placements[epoch.placement].site.key]
-    startup_s = flavor.startup_s or STARTUP_S[flavor.capacity_type]
-    policy = view.region(epoch.region).policy
-    lead_s = max(SUCCESSOR_LEAD_MIN_S, SUCCESSOR_TRIES * startup_s)
-    # Whole too soon, it would leave its gate before its predecessor does.
-    return ends_s - policy.drain_s - min(lead_s, 0.8 * policy.gate_timeout_s)
-
-
-def planned_end_s(view: View, run: Run) -> float | None:
-    """Return when the open epoch's nodes are taken back as planned, None when they are not."""
-    epoch = run.open_epoch
-    if epoch is None or epoch.started_s is None:
-        return None
-    placement = run.placements.get(epoch.placement)
-    flavor = None if placement is None else view.flavors.get(placement.site.key)
-    if placement is None or flavor is None or flavor.max_run_s is None:
-        return None
-    phases = placement.phases
-    return placement.added_s + phases.preparing + phases.queued + flavor.max_run_s
 
 
 def is_full(view: View, legs: list[Placement]) -> bool:
@@ -91,16 +61,35 @@ def is_full(view: View, legs: list[Placement]) -> bool:
 def bounds(
     view: View, tally: Tally, run: Run, legs: list[Placement], offer: Offer
 ) -> Blocked | None:
-    """Return why the offer may not be one more leg of a run that has ``legs``, or None."""
+    """Return why the offer may not be one more leg of a run that has ``legs``, or None.
+
+    ``legs`` may be none: one that is on its way out may bind the run, too.
+    """
     regions = {leg.site.region for leg in legs} | {offer.region}
     width = min(view.region(region).policy.hedge_width for region in regions)
     if len(legs) >= width:
         return _blocked(offer, Reason.HEDGE_LIMIT, f"the run has its {width} legs already")
-    if offer.capacity_type is CapacityType.FLEX and any(
-        leg.site.capacity_type is CapacityType.FLEX for leg in legs
-    ):
-        return _blocked(offer, Reason.HEDGE_LIMIT, "the run has a flex leg already")
-    return _gate(view, tally, run, offer)
+    # Its first leg is no hedge, and is under no bound on what stands at gates.
+    is_beside = bool(legs) or is_training(run)
+    return _flex(view, run, legs, offer) or (_gate(view, tally, run, offer) if is_beside else None)
+
+
+def is_training(run: Run) -> bool:
+    """Return whether a gang of the run has started, so that any leg beside it is one more."""
+    epoch = run.open_epoch
+    return epoch is not None and epoch.started_s is not None
+
+
+def _flex(view: View, run: Run, legs: list[Placement], offer: Offer) -> Blocked | None:
+    """A booking that comes bills at once, whole gang or not: there is never a second."""
+    if offer.capacity_type is not CapacityType.FLEX:
+        return None
+    held = [leg for leg in flex_legs(view, run) if leg in legs or not leg.is_waiting]
+    if not held:
+        return None
+    going = "" if held[0].withdraw is None else ", which is not seen gone yet"
+    message = f"the run has a flex leg already, in {held[0].site.region}{going}"
+    return _blocked(offer, Reason.HEDGE_LIMIT, message)
 
 
 def _gate(view: View, tally: Tally, run: Run, offer: Offer) -> Blocked | None:

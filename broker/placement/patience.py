@@ -121,7 +121,11 @@ def remedy_for(cause: Reason) -> Remedy:
 def stuck_at_s(view: View, leg: Placement) -> float:
     """Return when a leg's present wait is judged stuck (broker seconds)."""
     policy = view.region(leg.site.region).policy
-    return leg.why.since_s + patience_s(leg.why.reason, policy, view.flavors.get(leg.site.key))
+    at_s = leg.why.since_s + patience_s(leg.why.reason, policy, view.flavors.get(leg.site.key))
+    if leg.why.reason is Reason.WAITING_FOR_FLEX and leg.expected_s is not None:
+        # A request with a time is not silent before that has passed.
+        return max(at_s, leg.expected_s + policy.patience.capacity_s)
+    return at_s
 
 
 def hold_s(view: View, leg: Placement, cause: Reason) -> float:

@@ -24,13 +24,15 @@ from broker.placement.explain import (
     say_leg,
     say_no_place,
     say_survey,
+    say_training,
     say_turn,
     why_there,
 )
 from broker.placement.group import Assessment, Group
-from broker.placement.hedge import successor_at_s, waiting_legs, wanted
+from broker.placement.hedge import waiting_legs, wanted
 from broker.placement.ladder import RESERVE_UNKNOWN_S, climbs_at_s
 from broker.placement.share import Tally
+from broker.placement.succession import opens_at_s, timely
 from broker.placement.view import DUE_PER_TICK, View, is_in_line
 
 GROUPS_PER_TICK = 64  # bounds a tick's time; the rest keep their marks for the next
@@ -38,6 +40,7 @@ OLDEST_PER_TICK = 16  # of them, those marked longest ago: no group starves behi
 LEGS_PER_TICK = 64
 HEADS_PER_GROUP = 16
 RUNS_PER_TICK = 256
+MOVED_S = 60.0  # a planned end that moved by more is told again
 AGAIN_S = 15.0  # how soon a run is looked at again that no mark would bring back
 
 
@@ -178,21 +181,33 @@ def _look_at(draft: _Draft, run: Run) -> None:
         return
     purpose = wanted(view, run, now)
     if purpose is not None:
-        choice = _choose(draft, run, assess(view, run, now, None))
+        offers, next_s = assess(view, run, now, None).offers, None
+        if purpose is Purpose.SUCCESSOR:
+            offers, next_s = timely(view, run, offers, now)
+        choice = choose(view, draft.tally, run, offers, now)
         if choice.offer is not None and draft.legs < LEGS_PER_TICK:
             # What it waits for then is told when the leg is there.
             _add(draft, run, choice.offer, purpose)
             return
         # It wants another place and there is none: news of clusters marks groups, not this run.
-        draft.looks[run.name] = now.elapsed_s + AGAIN_S
+        draft.looks[run.name] = min(now.elapsed_s + AGAIN_S, next_s or float("inf"))
     legs = waiting_legs(run)
     epoch = run.open_epoch
     is_waiting = epoch is None or (epoch.started_s is None and epoch.stop is None)
     if legs and run.ending is None and is_waiting:
         _say(draft, run, say_leg(view, run, legs, now), RESERVE_UNKNOWN_S)
-    at_s = successor_at_s(view, run)
-    if at_s is not None:
-        draft.looks[run.name] = max(at_s, now.elapsed_s + 60.0)
+    training = say_training(view, run, now) if run.why.reason is Reason.TRAINING else None
+    if training is not None and _is_told_anew(run, training, now):
+        draft.choices.append((run.name, training))
+    at_s = opens_at_s(view, run)
+    if at_s is not None and at_s > now.elapsed_s:
+        draft.looks[run.name] = at_s
+
+
+def _is_told_anew(run: Run, training: SayWait, now: Moment) -> bool:
+    known_s = run.why.next_at_s
+    is_moved = known_s is None or abs(known_s - training.next_at_s) > MOVED_S
+    return is_moved or is_news(run.why, training, now)
 
 
 def _choose(draft: _Draft, run: Run, found: Assessment) -> Chosen:

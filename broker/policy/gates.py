@@ -8,9 +8,9 @@ save before they go.
 from broker.history.commands import RequestDrain, RunCommand, WithdrawPlacement
 from broker.model.moment import Moment
 from broker.model.reasons import Reason
-from broker.model.run import Run
+from broker.model.run import Epoch, Run
 from broker.model.states import PlacementState
-from broker.placement.hedge import planned_end_s
+from broker.placement.succession import leaves_at_s, saves_within_s, stands_ready
 from broker.placement.view import View
 
 _ORDER = (
@@ -24,14 +24,6 @@ _ORDER = (
 def judge_gates(view: View, run: Run, now: Moment) -> tuple[RunCommand, ...]:
     """Return the legs to give back, and the drain that a planned end asks for."""
     return (*_minutes(view, run), *_planned_end(view, run, now))
-
-
-def leaves_at_s(view: View, run: Run) -> float | None:
-    """Return when a gang on bounded machines is asked to save (broker seconds), or None."""
-    end_s, epoch = planned_end_s(view, run), run.open_epoch
-    if end_s is None or epoch is None:
-        return None
-    return end_s - view.region(epoch.region).policy.drain_s
 
 
 def _minutes(view: View, run: Run) -> tuple[RunCommand, ...]:
@@ -52,15 +44,30 @@ def _minutes(view: View, run: Run) -> tuple[RunCommand, ...]:
 
 
 def _planned_end(view: View, run: Run, now: Moment) -> tuple[RunCommand, ...]:
+    """Ask a gang to save before its machines go, or once the next one stands ready.
+
+    What stands at its gate is paid for, so that the sooner it is handed over to the less is paid
+    twice; but a gang that saved nothing yet is left its time.
+    """
     at_s, epoch = leaves_at_s(view, run), run.open_epoch
     if at_s is None or epoch is None or epoch.stop is not None or epoch.drain is not None:
         return ()
-    if now.elapsed_s < at_s:
+    ready = stands_ready(run) if epoch.running_s is not None and _has_saved(run, epoch) else None
+    if now.elapsed_s < at_s and ready is None:
         return ()
+    message = f"its machines in {epoch.region} are given back as planned"
+    if ready is not None:
+        message += f"; its successor stands ready in {ready.site.region}"
     return (
         RequestDrain(
-            reason=Reason.DRAINING,  # planned, so no loss
-            message=f"its machines in {epoch.region} are given back as planned",
-            grace_s=view.region(epoch.region).policy.drain_s,
+            reason=Reason.PLANNED_END,  # no loss
+            message=message,
+            grace_s=saves_within_s(view, run, epoch),
         ),
+    )
+
+
+def _has_saved(run: Run, epoch: Epoch) -> bool:
+    return any(
+        c.ref.epoch == epoch.id and not c.is_bad and bool(c.regions) for c in run.checkpoints
     )

@@ -12,7 +12,7 @@ from broker.history.lineage import is_within_reach
 from broker.model.intent import CapacityType
 from broker.model.moment import Moment
 from broker.model.reasons import Reason
-from broker.model.run import Placement, Run
+from broker.model.run import Placement, Purpose, Run
 from broker.model.states import PlacementState, RunState
 from broker.placement.forecast import GATE_S
 from broker.placement.hedge import waiting_legs
@@ -35,6 +35,8 @@ def grant(view: View, run: Run, now: Moment, nonces: Iterator[str]) -> tuple[Run
     if run.state is not RunState.QUEUED or not _may_grant(view):
         return ()
     leg = whole or _sure_leg(view, run)
+    if leg is not None and _waits_for_a_copy(view, run, leg, now):
+        return ()
     if leg is None or not _is_within_cap(view, run, leg):
         return ()
     return (GrantPlacement(placement=leg.id, nonce=next(nonces)),)
@@ -47,6 +49,21 @@ def _first_whole(view: View, run: Run) -> Placement | None:
         if leg.is_waiting and leg.state is PlacementState.AT_GATE and _can_hear(view, run, leg)
     ]
     return min(whole, key=lambda leg: (leg.entered_s, leg.id), default=None)
+
+
+def _waits_for_a_copy(view: View, run: Run, leg: Placement, now: Moment) -> bool:
+    """Return whether a successor is to wait for what its predecessor saved last.
+
+    It stood there before that was saved. Half of its time at the gate is what the copy may take.
+    """
+    newest, last = view.newest(run), run.epochs[-1] if run.epochs else None
+    if leg.purpose is not Purpose.SUCCESSOR or newest is None or last is None:
+        return False
+    if last.closed_s is None or leg.site.region in newest.regions:
+        return False
+    policy = view.region(leg.site.region).policy
+    borne_s = min(policy.patience.content_s, 0.5 * policy.gate_timeout_s)
+    return now.elapsed_s < last.closed_s + borne_s
 
 
 def _sure_leg(view: View, run: Run) -> Placement | None:

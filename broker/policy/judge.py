@@ -12,11 +12,12 @@ from broker.model.moment import Moment
 from broker.model.run import Run
 from broker.placement.backoff import ready_at_s
 from broker.placement.hedge import waiting_legs
+from broker.placement.succession import leaves_at_s
 from broker.placement.view import View
 from broker.policy.content import give_up_lost, prepare
 from broker.policy.facts import EpochFacts
 from broker.policy.failing import judge_gang, progress_at_s, start_report_at_s
-from broker.policy.gates import judge_gates, leaves_at_s
+from broker.policy.gates import judge_gates
 from broker.policy.grants import grant
 from broker.policy.limits import judge_limits, limits_at_s
 from broker.policy.regions import goes_on_at_s, judge_regions, silent_since_s

@@ -7,6 +7,7 @@ nothing and stays, as long as the run has room for the leg that replaces it.
 """
 
 from broker.history.commands import JudgeStuck, RunCommand, StopEpoch, WithdrawPlacement
+from broker.model.intent import CapacityType
 from broker.model.moment import Moment
 from broker.model.reasons import Reason
 from broker.model.run import Placement, Run
@@ -102,8 +103,19 @@ def _is_given_up(view: View, run: Run, legs: list[Placement], leg: Placement, no
     if now.elapsed_s < leg.stuck.since_s + hold_s(view, leg, leg.stuck.reason):
         return False
     # It stands in line for nothing but time; room for another try is the one reason to leave.
-    is_next = is_full(view, legs) and all(one.stuck is not None for one in legs)
-    return is_next and leg is _oldest_stuck(legs) and bool(assess(view, run, now, None).offers)
+    is_next = all(one.stuck is not None for one in legs) and leg is _oldest_stuck(legs)
+    return is_next and _makes_room(view, run, legs, leg, now)
+
+
+def _makes_room(view: View, run: Run, legs: list[Placement], leg: Placement, now: Moment) -> bool:
+    """Return whether another place could be tried once a leg has gone, and not before."""
+    if is_full(view, legs):
+        return bool(assess(view, run, now, None).offers)
+    if leg.site.capacity_type is not CapacityType.FLEX:
+        return False
+    # No second booking stands beside it, so where all else is flex nothing would be tried.
+    others = assess(view, run, now, None).offers
+    return bool(others) and all(one.capacity_type is CapacityType.FLEX for one in others)
 
 
 def _oldest_stuck(legs: list[Placement]) -> Placement:

@@ -86,6 +86,16 @@ def test_at_most_one_flex_leg_waits() -> None:
     assert refusal(story, add(capacity_type=CapacityType.FLEX))[0] is Reason.HEDGE_LIMIT
 
 
+def test_a_booking_that_has_its_grant_and_has_not_begun_is_a_flex_leg_too() -> None:
+    terms = make_terms(capacity_types=(CapacityType.FLEX, CapacityType.SPOT))
+    story = Story(make_intent(terms=terms)).accepted()
+    story.placed("alpha", capacity_type=CapacityType.FLEX).prepared().granted()
+    assert refusal(story, add(capacity_type=CapacityType.FLEX))[0] is Reason.HEDGE_LIMIT
+    story.started().running()
+    successor = add(purpose=Purpose.SUCCESSOR, capacity_type=CapacityType.FLEX)
+    assert len(story.tell(successor)) == 1
+
+
 def test_a_gang_that_runs_gets_only_a_successor_until_it_is_to_leave() -> None:
     story = Story().accepted().training()
     assert refusal(story, add(purpose=Purpose.REQUEUE))[0] is Reason.ILLEGAL_IN_STATE

@@ -353,10 +353,11 @@ def test_a_gang_on_bounded_machines_saves_before_they_go() -> None:
     scene.sees(
         make_flavor("alpha", flavor="spot", region="alpha", accelerator="h100", max_run_s=3600.0)
     )
-    assert scene.told_after(3539.0) == ()
+    # A minute to save, half of one to end when told to, and ten seconds until it is heard.
+    assert scene.told_after(3499.0) == ()
     (drain,) = scene.told_after(1.0)
     assert isinstance(drain, RequestDrain)
-    assert drain.reason is Reason.DRAINING
+    assert (drain.reason, drain.grace_s) == (Reason.PLANNED_END, 60.0)
 
 
 def test_a_team_without_minutes_left_keeps_its_most_advanced_leg() -> None:
