@@ -32,8 +32,8 @@ class BookError(Exception):
 
 
 class _Kept(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    id: Annotated[str, Meta(pattern="^[a-z0-9]{12}$")]
-    sha256: Annotated[str, Meta(pattern="^[0-9a-f]{64}$")]
+    id: Annotated[str, Meta(pattern=r"^[a-z0-9]{12}\Z")]
+    sha256: Annotated[str, Meta(pattern=r"^[0-9a-f]{64}\Z")]
     team: str
     role: Role
     actor: Annotated[str, Meta(min_length=1, max_length=ACTOR_MAX)]

@@ -30,10 +30,13 @@ def read_public(path: Path, largest: int) -> bytes:
 def _read(path: Path, largest: int, *, is_private: bool) -> bytes:
     try:
         handle = os.open(path, _READ)
-        with open(handle, "rb") as file:
+        try:
             # What was opened is judged, and not what the path leads to a moment later.
             _check(path, os.fstat(handle), is_private=is_private)
-            data = file.read(largest + 1)
+            with open(handle, "rb", closefd=False) as file:
+                data = file.read(largest + 1)
+        finally:
+            os.close(handle)
     except FileNotFoundError as error:
         raise PrivateFileError(f"{path} is not there") from error
     except OSError as error:
