@@ -10,8 +10,10 @@ import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from types import ModuleType
+from typing import Any, Protocol
 
 from broker.fleet.fleet import Work
+from regions.gcp.entering import endpoint
 from regions.gcp.errors import AccessError, GoogleError
 from regions.gcp.fleet.clusters import ClusterKey
 from regions.gcp.prices.book import Book
@@ -27,26 +29,56 @@ LOOK_S = 60.0
 """How often it is looked whether the catalog is due; the keeper knows when it is."""
 
 
-def find_endpoint(name: str) -> Callable[[], Awaitable[Endpoint]]:
+class Doors(Protocol):
+    """Who we are to Google, and its clients made from that; each may raise GoogleError."""
+
+    async def identity(self) -> Any:
+        """Return credentials, as ``regions.gcp.identity`` finds them."""
+        ...
+
+    def fleet(self, identity: Any) -> Any:
+        """Return a client of GKE's ClusterManager."""
+        ...
+
+    def catalog(self, identity: Any) -> Any:
+        """Return a client of the billing catalog."""
+        ...
+
+
+class OwnDoors:
+    """The machine's own credentials, and Google's clients."""
+
+    async def identity(self) -> Any:
+        """Find Application Default Credentials; that may ask the metadata server."""
+        return await asyncio.to_thread(_needed("regions.gcp.identity").find_identity)
+
+    def fleet(self, identity: Any) -> Any:
+        """Return a client of GKE's ClusterManager."""
+        return _needed("regions.gcp.channels").fleet_client(identity)
+
+    def catalog(self, identity: Any) -> Any:
+        """Return a client of the billing catalog."""
+        return _needed("regions.gcp.channels").catalog_client(identity)
+
+
+def find_endpoint(name: str, doors: Doors) -> Callable[[], Awaitable[Endpoint]]:
     """Return who looks up how a GKE cluster is reached, by its full name."""
     _, project, _, location, _, cluster = name.split("/")
     key = ClusterKey(project=project, location=location, name=cluster)
 
     async def find() -> Endpoint:
         try:
-            return await _find(key)
+            return await _find(key, doors)
         except GoogleError as error:
             raise kueue.AccessError(f"{name}: {error}") from error
 
     return find
 
 
-async def _find(key: ClusterKey) -> Endpoint:
-    entering = _needed("regions.gcp.entering")
-    listing = _needed("regions.gcp.fleet.listing")
-    channels, identity = _needed("regions.gcp.channels"), _needed("regions.gcp.identity")
-    found = await asyncio.to_thread(identity.find_identity)
-    client = channels.fleet_client(found)
+async def _find(key: ClusterKey, doors: Doors) -> Endpoint:
+    listing, own = _needed("regions.gcp.fleet.listing"), _needed("regions.gcp.identity")
+    identity = await doors.identity()
+    client = doors.fleet(identity)
     try:
         fleet = await listing.FleetLister(client, key.project).look()
     finally:
@@ -55,16 +87,24 @@ async def _find(key: ClusterKey) -> Endpoint:
     if cluster is None:
         silent = sorted(fleet.missing_zones)
         why = f"; {', '.join(silent)} did not answer" if silent else ""
-        raise AccessError(f"project {key.project} has no such cluster{why}")
-    tokens = identity.Tokens(found.credentials, time.time)
-    told: Endpoint = entering.endpoint(cluster, tokens.token)
-    return told
+        raise AccessError(f"the project has no such cluster{why}")
+    return endpoint(cluster, own.Tokens(identity.credentials, time.time).token)
 
 
-def google_prices(terms: Terms, path: Path) -> tuple[PriceKeeper, Work]:
+def google_prices(terms: Terms, path: Path, doors: Doors) -> tuple[PriceKeeper, Work]:
     """Return the keeper of Google's list prices, and what keeps them up to date."""
     clock = SystemClock()
-    keeper = PriceKeeper(file=PriceFile(path), base=shipped(), terms=terms, fetch=_fetch)
+
+    async def fetch(now_s: float) -> Book:
+        catalog = _needed("regions.gcp.prices.catalog")
+        client = doors.catalog(await doors.identity())
+        try:
+            book: Book = await catalog.read_book(client, clock.pause, now_s)
+        finally:
+            await client.transport.close()
+        return book
+
+    keeper = PriceKeeper(file=PriceFile(path), base=shipped(), terms=terms, fetch=fetch)
 
     async def work() -> None:
         await keeper.load(time.time())
@@ -73,17 +113,6 @@ def google_prices(terms: Terms, path: Path) -> tuple[PriceKeeper, Work]:
             await clock.pause(LOOK_S)
 
     return keeper, work
-
-
-async def _fetch(now_s: float) -> Book:
-    catalog = _needed("regions.gcp.prices.catalog")
-    channels, identity = _needed("regions.gcp.channels"), _needed("regions.gcp.identity")
-    client = channels.catalog_client(await asyncio.to_thread(identity.find_identity))
-    try:
-        book: Book = await catalog.read_book(client, SystemClock().pause, now_s)
-    finally:
-        await client.transport.close()
-    return book
 
 
 def _needed(module: str) -> ModuleType:

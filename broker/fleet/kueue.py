@@ -184,9 +184,9 @@ def _credentials(entry: Kueue) -> Credentials:
     if entry.kubeconfig:
         return Kubeconfig(path=entry.kubeconfig, context=entry.context)
 
-    from broker.fleet.google import find_endpoint
+    from broker.fleet.google import OwnDoors, find_endpoint
 
-    return Found(find=find_endpoint(entry.gke))
+    return Found(find=find_endpoint(entry.gke, OwnDoors()))
 
 
 def _mark(member: KueueMember) -> None:

@@ -77,7 +77,7 @@ def open_pricing(prices: Prices, data: Path) -> Pricing:
     if prices.source == "shipped":
         return Pricing(quoting=Listed(book=shipped(), terms=prices.terms))
 
-    from broker.fleet.google import google_prices
+    from broker.fleet.google import OwnDoors, google_prices
 
-    keeper, work = google_prices(prices.terms, data / "prices.json")
+    keeper, work = google_prices(prices.terms, data / "prices.json", OwnDoors())
     return Pricing(quoting=keeper, works=(("prices", work),), troubles=lambda: keeper.troubles)

@@ -165,6 +165,23 @@ async def test_a_cluster_that_does_not_say_what_it_serves_is_unknown(server: Ser
         assert workloads.trouble == "it does not tell what it serves: not now (503)"
 
 
+async def test_it_is_followed_anew_after_it_was_ended(server: Server) -> None:
+    cluster = Cluster()
+    async with watched(server, cluster) as seen:
+        await until(lambda: all_heard(seen))
+        first = seen.informer("pods")
+    cluster.objects["/api/v1/pods"] = [kube.pod("later")]
+    running = asyncio.create_task(seen.run())
+    try:
+        await until(lambda: "team/later" in seen.snapshot().pods.objects)
+        assert seen.informer("pods") is not first
+        await until(lambda: all_heard(seen))
+    finally:
+        running.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await running
+
+
 async def test_a_new_version_of_kueue_is_followed_in_its_own_words(server: Server) -> None:
     cluster = Cluster()
     cluster.kueue = ["v1beta1"]
