@@ -38,7 +38,8 @@ def held(workloads: Iterable[Workload]) -> dict[str, dict[FlavorResource, int]]:
     """Sum what Workloads hold, by ClusterQueue."""
     found: dict[str, dict[FlavorResource, int]] = {}
     for workload in workloads:
-        if not workload.has_quota:
+        # What is switched off still says that it has quota; Kueue counts it no more.
+        if not (workload.has_quota and workload.is_active):
             continue
         totals = found.setdefault(workload.admitted_to, {})
         for assignment in workload.assignments:

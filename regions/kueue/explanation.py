@@ -105,6 +105,8 @@ def _wedge(evidence: Evidence) -> Heard | None:
     workload = evidence.workload
     if workload is None or not (workload.has_quota and workload.holds("Evicted")):
         return None
+    if not workload.is_active:  # who switched it off says why, and its quota is free
+        return None
     times = [each.since_s for each in workload.conditions if each.since_s is not None]
     alive = any(not pod.is_over for pod in evidence.pods) or _may_run(evidence)
     is_to_come = workload.requeue_at_s is not None and workload.requeue_at_s > evidence.now_s

@@ -26,7 +26,8 @@ def sentences(workloads: Iterable[Workload], now_s: float) -> tuple[str, ...]:
 
 
 def _is_in_vain(workload: Workload, now_s: float) -> bool:
-    if not (workload.has_quota and workload.holds("Evicted")):
+    # What is switched off still says that it has quota; Kueue counts it no more.
+    if not (workload.has_quota and workload.is_active and workload.holds("Evicted")):
         return False
     is_to_come = workload.requeue_at_s is not None and workload.requeue_at_s > now_s
     times = [each.since_s for each in workload.conditions if each.since_s is not None]

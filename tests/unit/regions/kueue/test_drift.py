@@ -1,5 +1,7 @@
 """What Workloads hold, against what their queue says that they hold."""
 
+from dataclasses import replace
+
 from regions.kueue import drift
 from regions.kueue.drift import Drift
 from regions.kueue.objects.cluster_queue import ClusterQueue
@@ -34,6 +36,7 @@ def test_only_those_with_quota_hold_any() -> None:
         workload("d", conditions=evicted),
         workload("e", conditions=over),
         workload("f", admitted_to="other", held=1),
+        replace(workload("g"), is_active=False),
     ]
     assert drift.held(workloads) == {"cq": {SPOT: 20}, "other": {SPOT: 1}}
 

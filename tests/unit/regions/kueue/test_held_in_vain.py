@@ -32,7 +32,8 @@ def test_what_was_put_out_long_ago_and_holds_its_quota_is_named() -> None:
 def test_what_runs_or_stops_or_gave_it_back_is_not() -> None:
     given_back = replace(put_out(), admitted_to="")
     to_come = replace(put_out(), requeue_at_s=NOW_S + 60.0)
-    assert sentences([admitted(), put_out(ago_s=30.0), given_back, to_come], NOW_S) == ()
+    off = replace(put_out(), is_active=False)
+    assert sentences([admitted(), put_out(ago_s=30.0), given_back, to_come, off], NOW_S) == ()
 
 
 def test_of_many_only_so_many_are_named() -> None:

@@ -166,6 +166,11 @@ def test_quota_that_nobody_gives_back_is_wedged() -> None:
     assert word_of(workload=held_and_put_out(600.0), pods=(ended(143),)) is Word.WEDGED
 
 
+def test_a_gang_that_was_switched_off_is_not_wedged() -> None:
+    off = held_and_put_out(600.0, is_active=False)
+    assert word_of(workload=off) is Word.EVICTED_BY_CHECK
+
+
 def test_a_gang_that_is_still_being_put_out_is_not_wedged() -> None:
     assert word_of(workload=held_and_put_out(5.0)) is Word.EVICTED_BY_CHECK
     running = word_of(workload=held_and_put_out(600.0), pods=(make_pod(),))
