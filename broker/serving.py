@@ -98,17 +98,17 @@ async def _serve_with(
         address = await server.start(options.address)
     except AddressTakenError as error:
         raise StartError(f"cannot listen on {options.address}: {error}") from error
+    outward = ""
     if door is not None:
         try:
             outward = await server.open_door()
         except AddressTakenError as error:
             raise StartError(f"cannot listen on {door.address}: {error}") from error
         keeper.keep("door", lambda: keep_going(door.tick, None, lambda: DOOR_S, broker.clock))
-        _log.info("other machines are served", extra={"address": outward})
     keeper.keep(
         "health", lambda: keep_going(server.health.tick, None, lambda: HEALTH_S, broker.clock)
     )
-    _greet(address, broker)
+    _greet(address, outward, broker)
     try:
         await broker.begin(keeper, metrics, options.lifeline)
         await stopped.wait()
@@ -169,11 +169,13 @@ def _stop_with(lifeline: int, stopped: asyncio.Event) -> None:
     loop.add_reader(lifeline, hear)
 
 
-def _greet(address: str, broker: Broker) -> None:
+def _greet(address: str, outward: str, broker: Broker) -> None:
     """Say on one line where it listens, and what to type next."""
+    far = f"; other machines reach it at {outward}" if outward else ""
     regions = ", ".join(broker.agents.outposts.regions)
     sys.stdout.write(
-        f"brokerd listens on {address}, with {regions}; try: broker --server {address} regions\n"
+        f"brokerd listens on {address}, with {regions}; try: broker --server {address} regions"
+        f"{far}\n"
     )
     sys.stdout.flush()
 

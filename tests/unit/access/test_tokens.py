@@ -132,7 +132,8 @@ def entry(**changes: object) -> bytes:
     "data",
     [
         b"", b"{", b"[]", b"null", b"\xff\xfe", b"[" * 200_000, b'{"tokens": 5}', b'{"token": []}',
-        entry(id="K3"), entry(id=f"{'a' * 12}\n"), entry(sha256=f"{'a' * 64}\n"), entry(sha256=WORD), entry(sha256="A" * 64),
+        entry(id="K3"), entry(id=f"{'a' * 12}\n"), entry(sha256=f"{'a' * 64}\n"),
+        entry(sha256=WORD), entry(sha256="A" * 64),
         entry(role=WORD), entry(role="root"), entry(team="Vision"), entry(team="a/b"),
         entry(team="-"), entry(actor=""), entry(actor="a\nb"), entry(actor="x" * 65),
         entry(actor=" a"), entry(created="2026-01-01T00:00:00"), entry(created=5),
