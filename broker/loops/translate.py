@@ -188,7 +188,7 @@ def _wait(placement: Placement, seen: PlacementSeen, reason: Reason) -> str:
             standing = len(seen.standing)
             return f"{standing} of {site.nodes} processes are at the gate in {site.region}"
         case Reason.WAITING_FOR_FLEX:
-            # When it is expected is told beside it: a sentence that counts down is news each second.
+            # When is told beside it: a sentence that counts down would be news each second.
             return f"booked flex capacity in {site.region} is to come"
         case Reason.QUOTA_TOO_SMALL:
             return f"the quota in {site.region} can never take it{_own_words(seen)}"

@@ -246,10 +246,28 @@ _POLICY: dict[str, object] = {
 }
 
 
+def spot(region: str, price: Decimal) -> FlavorConfig:
+    """Machines that come within seconds and stay."""
+    return FlavorConfig(
+        name=FLAVOR,
+        accelerator="H100",
+        capacity_type="SPOT",
+        zones=("a",),
+        price_per_gpu_hour=price,
+        max_nodes=6,
+        startup_s=2.0,
+    )
+
+
 def directed(
-    *regions: str, pieces: Pieces = PRODUCTION
+    *regions: str,
+    pieces: Pieces = PRODUCTION,
+    machines: Callable[[str, Decimal], FlavorConfig] = spot,
 ) -> Callable[[Callable[[Rig], Awaitable[None]]], Callable[[], None]]:
-    """Make a test of a scenario: the regions stand, the first is the cheapest, all is well."""
+    """Make a test of a scenario: the regions stand, the first is the cheapest, all is well.
+
+    ``machines`` says what each region has, by its name and its price.
+    """
 
     def made(scenario: Callable[[Rig], Awaitable[None]]) -> Callable[[], None]:
         def test() -> None:
@@ -263,7 +281,7 @@ def directed(
                     witness=Witness(loop),
                 )
                 listen(stage)
-                loop.run_until_complete(_direct(Rig(stage), regions, scenario))
+                loop.run_until_complete(_direct(Rig(stage), regions, scenario, machines))
                 assert [str(breach) for breach in stage.witness.breaches] == []
 
         test.__doc__, test.__name__ = scenario.__doc__, scenario.__name__
@@ -273,11 +291,14 @@ def directed(
 
 
 async def _direct(
-    rig: Rig, regions: tuple[str, ...], scenario: Callable[[Rig], Awaitable[None]]
+    rig: Rig,
+    regions: tuple[str, ...],
+    scenario: Callable[[Rig], Awaitable[None]],
+    machines: Callable[[str, Decimal], FlavorConfig],
 ) -> None:
     stage = rig.stage
     for index, region in enumerate(regions):
-        _put_up(stage, region, Decimal(2) + index)
+        _put_up(stage, region, machines(region, Decimal(2) + index))
     keeper = asyncio.ensure_future(_keep_alive(stage))
     await stage.alive.wait()
     try:
@@ -293,22 +314,13 @@ async def _direct(
             await keeper
 
 
-def _put_up(stage: Stage, region: str, price: Decimal) -> None:
-    flavor = FlavorConfig(
-        name=FLAVOR,
-        accelerator="H100",
-        capacity_type="SPOT",
-        zones=("a",),
-        price_per_gpu_hour=price,
-        max_nodes=6,
-        startup_s=2.0,
-    )
+def _put_up(stage: Stage, region: str, flavor: FlavorConfig) -> None:
     config = WorldConfig(
         cluster=region,
         region=region,
         store="/store",
         flavors=(flavor,),
-        queues=(QueueConfig(name="train", quotas=(QuotaConfig(flavor=FLAVOR, nominal=6),)),),
+        queues=(QueueConfig(name="train", quotas=(QuotaConfig(flavor=flavor.name, nominal=6),)),),
         keep_ended=40,
     )
     place = Place(
