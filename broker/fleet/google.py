@@ -7,7 +7,9 @@ where they are not there it is said, and asked again later. Read ``find_endpoint
 import asyncio
 import importlib
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Protocol
@@ -21,9 +23,12 @@ from regions.gcp.prices.filing import PriceFile
 from regions.gcp.prices.keeping import PriceKeeper
 from regions.gcp.prices.shipped import shipped
 from regions.gcp.prices.terms import Terms
+from regions.gcp.survey import Survey
+from regions.gcp.watch import ProjectWatch
 from regions.kueue import errors as kueue
 from regions.kueue.clock import SystemClock
 from regions.kueue.credentials import Endpoint
+from regions.kueue.scout import Scout
 
 LOOK_S = 60.0
 """How often it is looked whether the catalog is due; the keeper knows when it is."""
@@ -61,10 +66,40 @@ class OwnDoors:
         return _needed("regions.gcp.channels").catalog_client(identity)
 
 
+class Projects:
+    """The projects that clusters are of, each of them surveyed once."""
+
+    def __init__(self) -> None:
+        self._watches: dict[str, ProjectWatch] = {}
+
+    @property
+    def works(self) -> tuple[tuple[str, Work], ...]:
+        """What keeps that up to date which Google tells of each project."""
+        return tuple((f"survey {name}", watch.run) for name, watch in self._watches.items())
+
+    def scout(self, name: str) -> Scout:
+        """Return who tells what Google knows of a cluster's capacity, by its full name."""
+        key = _key(name)
+        if key.project not in self._watches:
+            connect = partial(_surveyed, key.project)
+            self._watches[key.project] = ProjectWatch(connect, SystemClock())
+        return self._watches[key.project].scout(key)
+
+
+@asynccontextmanager
+async def _surveyed(project: str) -> AsyncIterator[Survey]:
+    async with _needed("regions.gcp.surveying").surveying(project) as survey:
+        yield survey
+
+
+def _key(name: str) -> ClusterKey:
+    _, project, _, location, _, cluster = name.split("/")
+    return ClusterKey(project=project, location=location, name=cluster)
+
+
 def find_endpoint(name: str, doors: Doors) -> Callable[[], Awaitable[Endpoint]]:
     """Return who looks up how a GKE cluster is reached, by its full name."""
-    _, project, _, location, _, cluster = name.split("/")
-    key = ClusterKey(project=project, location=location, name=cluster)
+    key = _key(name)
 
     async def find() -> Endpoint:
         try:

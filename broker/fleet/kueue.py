@@ -9,7 +9,7 @@ import asyncio
 import random
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from broker.config import ConfigError, Flavor, Kueue
@@ -25,6 +25,7 @@ from regions.kueue.flavors import FlavorSettings
 from regions.kueue.profile_rules import ProfileError, read_profiles
 from regions.kueue.profiles import Profiles
 from regions.kueue.queue_view import QueueSettings
+from regions.kueue.scout import Scout
 from regions.kueue.site import Pace
 from regions.kueue.sites import KueueSettings
 from regions.launcher.store import MARKER, DirectoryStore
@@ -38,11 +39,12 @@ CONTROL_POLLS, REPORT_POLLS = 3.0, 5.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KueueMember:
-    """One cluster with Kueue."""
+    """One cluster with Kueue. ``scout`` tells what its cloud knows, None where nobody does."""
 
     entry: Kueue
     settings: KueueSettings
     credentials: Credentials
+    scout: Scout | None = None
     needs_image: bool = True
 
     @property
@@ -78,6 +80,7 @@ class KueueLink:
             member.settings,
             clock=clock,
             chance=random.Random(),
+            scout=member.scout,
         )
 
     @property
@@ -104,9 +107,25 @@ class KueueLink:
         await self._api.close()
 
 
-def members_of(named: Mapping[int, Kueue], pricing: Pricing) -> list[KueueMember]:
-    """Return the members, by their place in the configuration. Raises ConfigError."""
-    return [_member(f"clusters[{at}]", one, pricing) for at, one in named.items()]
+def members_of(
+    named: Mapping[int, Kueue], pricing: Pricing
+) -> tuple[list[KueueMember], tuple[tuple[str, Work], ...]]:
+    """Return the members by their place in the configuration, and what goes on for several.
+
+    Raises ConfigError.
+    """
+    members = [_member(f"clusters[{at}]", one, pricing) for at, one in named.items()]
+    if not any(each.entry.gke for each in members):
+        return members, ()
+
+    from broker.fleet.google import Projects
+
+    projects = Projects()
+    scouted = [
+        replace(each, scout=projects.scout(each.entry.gke)) if each.entry.gke else each
+        for each in members
+    ]
+    return scouted, projects.works
 
 
 def _member(at: str, entry: Kueue, pricing: Pricing) -> KueueMember:

@@ -38,9 +38,10 @@ def open_fleet(config: Config, data: Path) -> Fleet:
 
     pricing = open_pricing(config.prices, data)
     named = {at: one for at, one in enumerate(config.clusters) if isinstance(one, Kueue)}
-    members += members_of(named, pricing)
+    joined, works = members_of(named, pricing)
+    members += joined
     _check_apart(members)
-    return Fleet(members=tuple(members), works=pricing.works, troubles=pricing.troubles)
+    return Fleet(members=tuple(members), works=(*pricing.works, *works), troubles=pricing.troubles)
 
 
 def _check_directories(local: Iterable[Local]) -> None:

@@ -23,6 +23,7 @@ from tests.cluster.rig.rig import Rig
 from tests.cluster.rig.waiting import wait_until
 from tests.killed import laws
 
+JOBSET = "jobset.x-k8s.io/v1alpha2"
 GANG = ROOT / "tests" / "killed" / "gang.py"
 
 
@@ -73,14 +74,27 @@ class Scene:
             try:
                 wait_until(is_so, within_s, f"{' or '.join(states)} of {name}")
             except TimeoutError as error:
-                run = client.runs.get(name)
-                raise AssertionError(f"{error}: {run}\n{self.brokerd.last_words()}") from error
+                said = self.brokerd.cli("timeline", name).stdout
+                raise AssertionError(f"{error}\n{said}\n{self.brokerd.last_words()}") from error
             return client.runs.get(name)
 
     def lines(self, name: str) -> list[laws.Line]:
         """Return what a run's processes wrote into the diary."""
-        uid = self.run(name).uid
-        return [line for line in laws.read_diary(self.diary) if line.run == uid]
+        return [line for line in laws.read_diary(self.diary) if line.run == name]
+
+    def gangs(self, region: str) -> list[str]:
+        """Return the names of the gangs that wait or run in a region, as its API server has them.
+
+        One that ended is kept there for a while, with its logs.
+        """
+        place = self.places[region]
+        found = place.region.api.all(JOBSET, "JobSet", place.namespace)
+        is_over = "terminalState"
+        return [one["metadata"]["name"] for one in found if not one.get("status", {}).get(is_over)]
+
+    def wait_gone(self, region: str, within_s: float = 60.0) -> None:
+        """Wait until a region holds no gang of ours any more."""
+        wait_until(lambda: not self.gangs(region), within_s, f"the gangs' end in {region}")
 
     def wait_for_step(self, name: str, step: int, within_s: float = 60.0) -> None:
         """Wait until each rank that started has come to a step."""
@@ -91,7 +105,7 @@ class Scene:
             there = {line.rank for line in lines if line.what == "step" and line.step >= step}
             return bool(ranks) and ranks == there
 
-        wait_until(is_there, within_s, f"step {step} of {name}")
+        wait_until(is_there, within_s, f"step {step} of {name}", every_s=0.3)
 
 
 def state_of(run: run_pb2.Run) -> str:
@@ -120,6 +134,7 @@ def scene_of(
 ) -> Iterator[Scene]:
     """Join a brokerd to some regions of a rig, each with some spot nodes that stand.
 
+    ``nodes`` are of each region; with none its pool makes them when they are asked for.
     ``prices`` are by region and flavor, in the place of PRICES; ``more`` are sections of brokerd's
     configuration. At the end nothing of it is left.
     """
@@ -131,8 +146,11 @@ def scene_of(
             region = rig.regions[name]
             places[name] = settle(region, f"scene-{number}", ZONES[name])
             stack.callback(leave, places[name])
+            pool = fleet.pool("SPOT", ZONES[name]).name
             if nodes:
-                region.add_nodes(fleet.pool("SPOT", ZONES[name]).name, nodes)
+                region.add_nodes(pool, nodes)
+            else:
+                region.change_pool(pool, is_autoscaled=True, delay_s=1.0)
         members = [
             Joined(
                 region=name,

@@ -6,22 +6,150 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.cluster.conftest import ZONES
+from tests.cluster.conftest import ZONES, Place
+from tests.cluster.gangs import is_alive
+from tests.cluster.rig import fleet
 from tests.cluster.rig.rig import Rig
-from tests.cluster.scene import Scene, scene_of
+from tests.cluster.rig.waiting import wait_until
+from tests.cluster.scene import Scene, scene_of, trainer
+from tests.cluster.views import bare_workload
 from tests.killed import laws
 
 pytestmark = pytest.mark.cluster
 
+HERE, THERE = list(ZONES)[:2]
+CHEAP = {HERE: {"spot": "1.00"}}  # so that it is the first choice
+
 
 @pytest.fixture
 def scene(rig: Rig) -> Iterator[Scene]:
-    """A brokerd on the first two regions."""
-    with scene_of(rig, list(ZONES)[:2]) as made:
+    """A brokerd on two regions, in each of which a gang of two has room."""
+    with scene_of(rig, (HERE, THERE), prices=CHEAP) as made:
         yield made
+        assert made.brokerd.failures() == []
 
 
-def test_a_run_trains_on_real_kueue_and_succeeds(scene: Scene) -> None:
+def test_a_run_trains_on_real_kueue_and_what_it_said_is_kept(scene: Scene) -> None:
     name = scene.submit("first")
     scene.wait_for(name, "SUCCEEDED", "FAILED", "REJECTED")
-    assert laws.finished(scene.lines(name)) == {scene.run(name).uid: {0, 1}}
+    assert laws.finished(scene.lines(name)) == {name: {0, 1}}
+    assert {line.epoch[:7] for line in scene.lines(name)} == {"e000001"}
+
+    word = ["python", "-c", "import os; print('rank', os.environ['RANK'], 'was here')"]
+    said = scene.submit("said", command=word)
+    scene.wait_for(said, "SUCCEEDED")
+    assert scene.brokerd.cli("logs", "said").stdout == "rank 0 was here\n"
+    assert scene.brokerd.cli("logs", "said", "--rank", "1").stdout == "rank 1 was here\n"
+    for region in scene.places:
+        scene.wait_gone(region)
+
+
+def test_a_run_does_not_notice_that_its_broker_is_killed(scene: Scene) -> None:
+    name = scene.submit("long", command=trainer(scene.diary, steps=80))
+    scene.wait_for_step(name, 5)
+    scene.brokerd.kill()
+    at = max(line.step for line in scene.lines(name))
+    scene.wait_for_step(name, at + 10)
+    scene.brokerd.start()
+    scene.wait_for(name, "SUCCEEDED", "FAILED")
+    assert laws.finished(scene.lines(name)) == {name: {0, 1}}
+    assert laws.started_twice(scene.lines(name)) == []
+    assert len({line.epoch for line in scene.lines(name)}) == 1
+
+
+def test_a_drained_run_goes_on_elsewhere_and_a_cancelled_one_leaves(scene: Scene) -> None:
+    name = scene.submit("moved", command=trainer(scene.diary, steps=2000))
+    scene.wait_for_step(name, 10)
+    assert len(scene.gangs(HERE)) == 1
+    assert scene.brokerd.cli("regions", "drain", HERE, "--grace", "20s").returncode == 0
+
+    def is_there() -> bool:
+        starts = [line for line in scene.lines(name) if line.what == "start"]
+        return {line.rank for line in starts if line.resumed is not None} == {0, 1}
+
+    wait_until(is_there, 90, f"a start from a checkpoint in {THERE}")
+    assert laws.wrong_states(scene.lines(name)) == []
+    scene.wait_gone(HERE)
+
+    pids = {line.pid for line in scene.lines(name) if line.what == "start"}
+    assert scene.brokerd.cli("cancel", "moved", "--yes").returncode == 0
+    scene.wait_for(name, "CANCELLED")
+    wait_until(lambda: not any(map(is_alive, pids)), 30, "the processes' end")
+    scene.wait_gone(THERE)
+
+
+def test_of_two_legs_the_first_whole_gang_trains_and_the_other_leaves(rig: Rig) -> None:
+    with scene_of(rig, (HERE, THERE), prices=CHEAP) as scene:
+        with scene.brokerd.client() as client:
+            for region in scene.places:
+                policy = client.regions.policy(region)
+                policy.patience.quota.FromSeconds(1)
+                client.regions.set_policy(region, policy)
+        for place in scene.places.values():
+            fill(place)
+        name = scene.submit("hedged")
+        wait_until(lambda: all(map(scene.gangs, scene.places)), 60, "a leg in both regions")
+        for place in scene.places.values():
+            place.region.api.delete(fleet.KUEUE, "Workload", "others", place.namespace)
+        scene.wait_for(name, "SUCCEEDED", "FAILED")
+        assert laws.finished(scene.lines(name)) == {name: {0, 1}}
+        assert laws.started_twice(scene.lines(name)) == []
+        assert len({line.epoch for line in scene.lines(name)}) == 1
+        for region in scene.places:
+            scene.wait_gone(region)
+
+
+def fill(place: Place) -> None:
+    """Have somebody else hold all spot quota of a place."""
+    body = bare_workload("others", place.namespace, place.queue, 32)
+    spec = body["spec"]["podSets"][0]["template"]["spec"]
+    spec["nodeSelector"] = {fleet.PROVISIONING: "spot"}
+    spec["tolerations"] = [{"operator": "Exists"}]
+    place.region.api.create(body)
+
+    def holds() -> bool:
+        found = place.region.api.find(fleet.KUEUE, "Workload", "others", place.namespace) or {}
+        held = found.get("status", {}).get("conditions", [])
+        return any(c["type"] == "QuotaReserved" and c["status"] == "True" for c in held)
+
+    wait_until(holds, 30, f"that others hold the quota of {place.namespace}")
+
+
+def test_what_is_wrong_is_named_and_what_is_missing_refused(scene: Scene) -> None:
+    well = scene.brokerd.cli("doctor")
+    assert well.returncode == 0, well.stdout
+    assert f"ok  {HERE}/gke-{HERE}: answers, seen 0s ago" in well.stdout
+    shown = scene.brokerd.cli("regions", "show", HERE).stdout
+    assert "training/spot" in shown
+    assert "8xH100" in shown
+
+    bare = scene.brokerd.cli(
+        *("submit", "--no-workdir", "--name", "bare", "--hardware", "8xH100"),
+        *("--capacity", "spot", "--wait", "--", "true"),
+    )
+    said = bare.stdout + bare.stderr
+    assert bare.returncode != 0
+    assert "image" in said
+    assert HERE in said
+    assert THERE in said
+
+    region = scene.places[HERE].region
+    region.partition()
+    try:
+        wait_until(lambda: scene.brokerd.cli("doctor").returncode == 4, 60, "the doctor's word")
+        ill = scene.brokerd.cli("doctor").stdout
+        assert f"!!  {HERE}/gke-{HERE}: " in ill
+        assert f"ok  {THERE}/gke-{THERE}: answers" in ill
+        assert "has not answered for" in scene.brokerd.cli("regions").stdout
+    finally:
+        region.heal()
+    wait_until(lambda: scene.brokerd.cli("doctor").returncode == 0, 60, "that all is well again")
+
+
+def test_it_stops_in_order_and_leaves_what_trains(scene: Scene) -> None:
+    name = scene.submit("on", command=trainer(scene.diary, steps=2000))
+    scene.wait_for_step(name, 5)
+    assert scene.brokerd.stop() == 0
+    assert "Unclosed" not in scene.brokerd.last_words()
+    at = max(line.step for line in scene.lines(name))
+    scene.wait_for_step(name, at + 5)

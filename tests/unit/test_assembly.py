@@ -10,6 +10,7 @@ import pytest
 from broker.config import Config, ConfigError, Kueue, Local
 from broker.embedded import default_worlds
 from broker.fleet.embedded import EmbeddedMember
+from broker.fleet.kueue import KueueMember
 from broker.fleet.opening import open_fleet
 from broker.options import StartError
 from regions.cluster import ClusterUnreachableError
@@ -145,6 +146,24 @@ def test_a_region_of_real_clusters_needs_images_and_an_embedded_one_does_not(
     assert fleet.regions == ("a", "eu-west4")
     assert fleet.regions_needing_image == {"eu-west4"}
     assert fleet.stores == {"a": Path("/stores/a"), "eu-west4": tmp_path / "store"}
+
+
+def test_gke_clusters_of_one_project_are_surveyed_together(tmp_path: Path) -> None:
+    named = [
+        make_kueue(
+            tmp_path,
+            name=name,
+            region=name,
+            kubeconfig="",
+            gke=f"projects/p/locations/{name}/clusters/x",
+            store=str(tmp_path / name),
+        )
+        for name in ("us-central1", "europe-west4")
+    ]
+    fleet = open_fleet(Config(clusters=tuple(named)), tmp_path)
+    assert [name for name, _ in fleet.works] == ["survey p"]
+    scouts = {each.scout for each in fleet.members if isinstance(each, KueueMember)}
+    assert len(scouts - {None}) == 2
 
 
 @pytest.mark.parametrize(
