@@ -5,13 +5,17 @@ Read ``doctor`` first.
 
 import shutil
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 
 import click
 
 from broker.cli import exits, words
+from broker.cli.arguments import DURATION
+from broker.cli.checks import Check
 from broker.cli.following import ask, short
 from broker.cli.session import Session
+from broker.cli.trying import Trial, trial
 from broker.cli.verbs import verb
 from broker.sdk.errors import BrokerError, Unreachable
 from broker.sdk.quantities import size_text
@@ -21,31 +25,45 @@ CLOCK_OFF_S = 60.0  # from here on "3m ago" misleads
 LEFT_MAX = 500
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Check:
-    """One thing that was looked at."""
-
-    what: str
-    is_well: bool
-    said: str
-
-
-@verb(example="broker doctor")
-def doctor(session: Session) -> int:
+@verb(
+    example="""
+    broker doctor
+    broker doctor --try us-east4
+    """
+)
+@click.option("--try", "where", metavar="REGION", help="Send a small gang through it, too.")
+@click.option("--image", default="", help="For --try, where a region runs images only.")
+@click.option("--within", type=DURATION, default="10m", show_default=True, help="For --try.")
+def doctor(session: Session, *, where: str | None, image: str, within: float) -> int:
     """Check everything from here to the regions; exit with 4 when something is not as it should.
 
-    It looks at the settings, the broker, its log, and each region's clusters and store.
+    It looks at the settings, the broker, its log, and each region's clusters and store; clusters
+    of Kubernetes are asked what they serve and what the broker may do there. --try submits a run
+    of one accelerator, waits for its end, and says what became of it.
     """
-    checks = list(_checks(session))
+    wish = Trial(where=where, image=image, within_s=within) if where else None
+    checks: list[Check] = []
+    for check in _all_checks(session, wish):
+        checks.append(check)
+        if not session.is_json:
+            _tell(session, check)
     if session.is_json:
         session.show_json({"checks": [asdict(check) for check in checks]})
-    else:
-        for check in checks:
-            mark = "ok" if check.is_well else "!!"
-            if words.width() is not None:
-                mark = click.style(mark, fg="green" if check.is_well else "red")
-            session.say(f"{mark}  {check.what}: {check.said}")
     return exits.OK if all(check.is_well for check in checks) else exits.REFUSED
+
+
+def _tell(session: Session, check: Check) -> None:
+    mark = "ok" if check.is_well else "!!"
+    if words.width() is not None:
+        mark = click.style(mark, fg="green" if check.is_well else "red")
+    session.say(f"{mark}  {check.what}: {check.said}")
+
+
+def _all_checks(session: Session, wish: Trial | None) -> Iterator[Check]:
+    yield from _checks(session)
+    if wish is not None:
+        with suppress(Unreachable):  # it was said already
+            yield from trial(session, wish)
 
 
 def _checks(session: Session) -> Iterator[Check]:
@@ -73,6 +91,7 @@ def _checks(session: Session) -> Iterator[Check]:
         return
     for region in found.regions:
         yield from region_checks(region, session.now_s)
+        yield from _asked(session, region)
     if not found.regions:
         yield Check(what="regions", is_well=False, said="the broker was told of none")
 
@@ -131,6 +150,26 @@ def region_checks(region: region_pb2.Region, now_s: float) -> Iterator[Check]:
             what=f"{name}/{cluster.cluster}",
             is_well=not troubles,
             said=f"{'; '.join(troubles)} ({seen})" if troubles else f"answers, {seen}",
+        )
+
+
+def _asked(session: Session, region: region_pb2.Region) -> Iterator[Check]:
+    """Yield what the region's clusters say of themselves; what was said already is left out."""
+    name = words.id_of(region.name)
+    silent = {each.cluster for each in region.clusters if not each.store_reachable}
+    try:
+        found = session.client.regions.check(name).checks
+    except BrokerError as error:
+        yield Check(what=name, is_well=True, said=f"its clusters were not asked: {error.message}")
+        return
+    for each in found:
+        if each.subject == "store" and not each.well and each.cluster in silent:
+            continue
+        remedy = f"; {each.remedy}" if each.remedy else ""
+        yield Check(
+            what=f"{name}/{each.cluster} {each.subject}",
+            is_well=each.well,
+            said=f"{each.message}{remedy}",
         )
 
 

@@ -6,19 +6,28 @@ not well. Read ``Examiner.check`` first.
 
 import asyncio
 from collections.abc import Iterator
+from typing import Protocol
 
 from broker.loops.outposts import Outpost, Outposts
-from broker.loops.sight import Sight
+from broker.loops.sight import ClusterSight
 from broker.model.check import ClusterCheck
 from regions.examined import Examined
 
 WITHIN_S = 15.0
 
 
+class Looks(Protocol):
+    """What was seen of clusters."""
+
+    def cluster(self, cluster: str) -> ClusterSight:
+        """Return a cluster as last seen."""
+        ...
+
+
 class Examiner:
     """Asks the clusters."""
 
-    def __init__(self, outposts: Outposts, sight: Sight) -> None:
+    def __init__(self, outposts: Outposts, sight: Looks) -> None:
         self._outposts = outposts
         self._sight = sight
 

@@ -71,6 +71,7 @@ class Regions(_Spoken):
 
     find = _awaited(regions.find)
     get = _awaited(regions.get)
+    check = _awaited(regions.check)
     policy = _awaited(regions.policy)
     set_policy = _awaited(regions.set_policy)
     cordon = _awaited(regions.cordon)

@@ -70,6 +70,7 @@ class Regions(_Spoken):
 
     find = _plain(regions.find)
     get = _plain(regions.get)
+    check = _plain(regions.check)
     policy = _plain(regions.policy)
     set_policy = _plain(regions.set_policy)
     cordon = _plain(regions.cordon)

@@ -10,6 +10,7 @@ from broker.v1 import region_service_pb2 as rs
 _REGIONS = "RegionService"
 LIST = read(_REGIONS, "ListRegions", rs.ListRegionsRequest, rs.ListRegionsResponse)
 GET = read(_REGIONS, "GetRegion", rs.GetRegionRequest, region_pb2.Region)
+CHECK = read(_REGIONS, "CheckRegion", rs.CheckRegionRequest, rs.CheckRegionResponse)
 GET_POLICY = read(_REGIONS, "GetPolicy", rs.GetPolicyRequest, region_pb2.Policy)
 SET_POLICY = change(_REGIONS, "SetPolicy", rs.SetPolicyRequest, region_pb2.Policy)
 CORDON = change(_REGIONS, "CordonRegion", rs.CordonRegionRequest, region_pb2.Region)
@@ -42,6 +43,11 @@ def find() -> Operation[rs.ListRegionsResponse]:
 def get(region: str) -> Operation[region_pb2.Region]:
     """Return one region with its clusters as last seen."""
     return (yield from ask(GET, rs.GetRegionRequest(name=f"regions/{region}")))
+
+
+def check(region: str) -> Operation[rs.CheckRegionResponse]:
+    """Ask a region's clusters whether all that the broker needs is there."""
+    return (yield from ask(CHECK, rs.CheckRegionRequest(name=f"regions/{region}")))
 
 
 def policy(region: str) -> Operation[region_pb2.Policy]:
