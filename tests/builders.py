@@ -22,6 +22,7 @@ from broker.history.commands import (
     RecordProgress,
     RecordRunning,
     RecordStart,
+    RefuseCheckpoint,
     ReportPlacement,
     RunCommand,
     StopEpoch,
@@ -308,6 +309,7 @@ class Story:
         rule: CloseRule = CloseRule.SEEN_ENDED,
         cause: Reason | None = None,
         found: tuple[RecordCheckpoint, ...] = (),
+        refused: tuple[RefuseCheckpoint, ...] = (),
         nodes: tuple[NodesFrom, ...] = (),
     ) -> Story:
         """Close the open epoch; no exit code is both ranks' exit with 0."""
@@ -320,6 +322,7 @@ class Story:
                 rule=rule,
                 ends=ends if has_ends else (),
                 found=found,
+                refused=refused,
                 cause=cause,
                 message="" if cause is None else f"closed for {cause}",
                 nodes=nodes,

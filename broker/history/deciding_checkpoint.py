@@ -26,7 +26,7 @@ from broker.history.events import (
     Warned,
 )
 from broker.history.evolving_checkpoint import evolve_checkpoint
-from broker.history.lineage import descends_from, resumable
+from broker.history.lineage import descends_from, has_saved_since, resumable
 from broker.history.refusals import Code, Refused
 from broker.model.checkpoint import HOLD_COMES_S, STEP_MAX, Checkpoint, CheckpointRef
 from broker.model.moment import Moment
@@ -92,6 +92,8 @@ def _complete(run: Run, command: RecordCheckpoint) -> tuple[RunEvent, ...]:
             "region",
             Code.INVALID_ARGUMENT,
         )
+    if ref.step in epoch.let_go:
+        return ()  # the look began before the step was let go
     if any(c.ref.epoch == ref.epoch and c.ref.step == ref.step for c in run.checkpoints):
         return ()
     completed = CheckpointCompleted(
@@ -110,7 +112,7 @@ def refuse(
     if epoch.started_s is None:
         return ()
     known = {c.ref.step for c in run.checkpoints if c.ref.epoch == epoch.id}
-    known |= {said.step for said in run.refused if said.epoch == epoch.id}
+    known |= {said.step for said in run.refused if said.epoch == epoch.id} | epoch.let_go
     room = REFUSALS_MAX - sum(said.epoch == epoch.id for said in run.refused)
     news = {
         one.step: CheckpointRefused(epoch=epoch.id, step=one.step, region=epoch.region, why=one.why)
@@ -209,6 +211,8 @@ def _prune(run: Run, ref: CheckpointRef, now: Moment) -> tuple[RunEvent, ...]:
         why = "it is the newest of the open epoch"
     elif run.resume_wish is not None and run.resume_wish.step == ref.step:
         why = "the next start is to begin with it"
+    elif not has_saved_since(run):
+        why = "the latest start has saved nothing yet"
     elif [c.ref for c in candidates] == [ref]:
         why = "it is the only one to resume from"
     if why:

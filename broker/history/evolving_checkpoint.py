@@ -52,8 +52,7 @@ def evolve_checkpoint(run: Run, event: CheckpointEvent) -> Run:
         case CheckpointMarked():
             return _put(run, _marked(checkpoint, event, run.updated.elapsed_s))
         case CheckpointPruned():
-            kept = tuple(c for c in run.checkpoints if c.ref != event.ref)
-            return replace(run, checkpoints=kept)
+            return _pruned(run, event.ref)
         case _:
             assert_never(event)
 
@@ -105,6 +104,15 @@ def _completed(run: Run, event: CheckpointCompleted) -> Run:
     )
     left = tuple(r for r in run.refused if (r.epoch, r.step) != (event.ref.epoch, event.ref.step))
     return replace(run, checkpoints=(*run.checkpoints, checkpoint), refused=left)
+
+
+def _pruned(run: Run, ref: CheckpointRef) -> Run:
+    kept = tuple(c for c in run.checkpoints if c.ref != ref)
+    epoch = run.open_epoch
+    if epoch is None or epoch.id != ref.epoch:
+        return replace(run, checkpoints=kept)
+    remembering = replace(epoch, let_go=epoch.let_go | {ref.step})
+    return replace(run, checkpoints=kept, epochs=(*run.epochs[:-1], remembering))
 
 
 def _refused(run: Run, event: CheckpointRefused) -> Run:

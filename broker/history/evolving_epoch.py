@@ -241,6 +241,7 @@ def _sealed(run: Run, epoch: Epoch, event: Sealed, at: Moment) -> Run:
         closed_s=at.elapsed_s,
         is_owed=event.is_owed,
         ends=event.ends,
+        let_go=frozenset(),  # a closed epoch is never looked at again
     )
     # What the epoch wrote and its seal does not name counts never; it is no longer kept in mind.
     counts = tuple(

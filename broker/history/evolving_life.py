@@ -183,7 +183,7 @@ def _resumed(run: Run, event: Resumed, at: Moment) -> Run:
     has_wish = event.from_start or event.step is not None
     wish = ResumeWish(step=event.step) if has_wish else None
     if not run.is_ended:
-        return replace(run, resume_wish=wish)
+        return replace(run, resume_wish=wish, resumed_at=run.next_epoch)
     # A person looked at it: its failures start from zero.
     return replace(
         run,
@@ -193,6 +193,7 @@ def _resumed(run: Run, event: Resumed, at: Moment) -> Run:
         user_failures=0,
         infrastructure_losses=0,
         resume_wish=wish,
+        resumed_at=run.next_epoch,
         ended=None,
         # What was lost may have been brought back since; if not, the next look says it again.
         checkpoints=tuple(doubted_anew(c) for c in run.checkpoints),

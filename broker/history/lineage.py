@@ -108,6 +108,18 @@ def has_anchor(run: Run) -> bool:
     return any(c.is_sealed and not c.is_bad and c.ref.is_own for c in run.checkpoints)
 
 
+def has_saved_since(run: Run) -> bool:
+    """Return whether the latest start saved something good, and nobody asked for another since.
+
+    Only then is what lies before it no longer needed. Until then what it was to begin with may turn
+    out to be damaged or gone, and who named a step may take the word back.
+    """
+    latest = next((e for e in reversed(run.epochs) if e.started_s is not None), None)
+    if latest is None or latest.id.number < run.resumed_at:
+        return False
+    return any(c.ref.epoch == latest.id and c.regions and not c.is_bad for c in run.checkpoints)
+
+
 def descends_from(run: Run, start: CheckpointRef | None, ref: CheckpointRef) -> bool:
     """Return whether what began at ``start`` read ``ref``, itself or through its ancestors."""
     return any(ancestor == ref for ancestor in _ancestors(run, start))

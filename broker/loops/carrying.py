@@ -8,7 +8,7 @@ anybody reads, or could have to read, is kept. Read ``wanted`` first.
 from collections.abc import Mapping
 from itertools import islice
 
-from broker.history.lineage import resumable
+from broker.history.lineage import has_saved_since, resumable
 from broker.loops.content import path_of
 from broker.model.checkpoint import Checkpoint, CheckpointRef
 from broker.model.moment import Moment
@@ -127,9 +127,11 @@ def to_prune(
     run: Run, copying: frozenset[CheckpointPath], held: frozenset[CheckpointRef]
 ) -> tuple[CheckpointRef, ...]:
     """Return the checkpoints that retention lets go, oldest first; ``held`` are kept for forks."""
+    if not has_saved_since(run):
+        return ()
     spec = run.intent.workload.checkpoint
     lineage = newest_first(run)
-    rest = [c for c in run.checkpoints if c not in lineage and c.ref.is_own]
+    rest = [c for c in reversed(run.checkpoints) if c not in lineage and c.ref.is_own]
     known = [*(c for c in lineage if c.ref.is_own), *rest]
     if len(known) <= spec.keep_last:
         return ()

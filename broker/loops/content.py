@@ -37,8 +37,6 @@ from replicator.transfers import Ticket, TransferKey
 
 T = TypeVar("T")
 
-LET_GO_KEPT = 10_000  # a look takes seconds: what was let go long ago is in none that is under way
-
 FORMATS: Mapping[CheckpointFormat, Format] = {
     CheckpointFormat.FILES: Format.FILES,
     CheckpointFormat.PYTORCH_DCP: Format.PYTORCH_DCP,
@@ -133,7 +131,6 @@ class Content:
         self.stores = stores
         self._uploads = uploads
         self._off_loop = off_loop
-        self._let_go: dict[CheckpointPath, None] = {}
         self.looks = Errands(looks)
         self.copies = Errands(copies)
 
@@ -155,25 +152,7 @@ class Content:
         """
         key = TransferKey(store=region, path=f"find:{run_key}/{epoch.folder}")
         job = partial(_find, self.stores[region], run_key, epoch.folder, FORMATS[kind])
-        finding = await self.looks.ask(key, job)
-        return None if finding is None else self._without_let_go(finding, run_key, epoch)
-
-    def let_go(self, path: CheckpointPath) -> None:
-        """Find a checkpoint no more: it is being removed, or was."""
-        self._let_go[path] = None
-        while len(self._let_go) > LET_GO_KEPT:
-            del self._let_go[next(iter(self._let_go))]
-
-    def _without_let_go(self, finding: Finding, run_key: str, epoch: EpochId) -> Finding:
-        """A look that began before a removal still shows what goes."""
-
-        def is_kept(step: int) -> bool:
-            path = CheckpointPath(run_key=run_key, epoch=epoch.folder, step=step)
-            return path not in self._let_go
-
-        found = tuple(one for one in finding.found if is_kept(one.step))
-        troubled = tuple(one for one in finding.troubled if is_kept(one.step))
-        return Finding(found=found, troubled=troubled)
+        return await self.looks.ask(key, job)
 
     async def scan(
         self, region: str, run_key: str, folder: str, kind: CheckpointFormat

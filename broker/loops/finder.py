@@ -52,7 +52,7 @@ class Finder:
         seen = self._sight.cluster(epoch.cluster).epoch(run, epoch)
         known = {c.ref.step for c in run.checkpoints if c.ref.epoch == epoch.id}
         refused = {said.step for said in run.refused if said.epoch == epoch.id}
-        if seen is None or (known | refused).issuperset(seen.checkpoints):
+        if seen is None or (known | refused | epoch.let_go).issuperset(seen.checkpoints):
             return
         if self._later.is_too_soon(epoch.id):
             self._again.add(name)
@@ -70,7 +70,9 @@ class Finder:
             self._again.add(run.name)
             return
         new = [one for one in completed(epoch, finding) if one.ref.step not in known]
-        await self._desk.tell(run.name, *new, *self._refused(epoch, finding.troubled))
+        # What is on its way out stays no save, however often it is looked at.
+        troubled = [one for one in finding.troubled if one.step not in epoch.let_go]
+        await self._desk.tell(run.name, *new, *self._refused(epoch, troubled))
 
     def _refused(self, epoch: Epoch, troubled: Sequence[Troubled]) -> tuple[RefuseCheckpoint, ...]:
         """Return what has stayed no checkpoint for long enough, and see to the next look."""

@@ -70,7 +70,6 @@ class Pruner:
             regions = next(c.regions for c in run.checkpoints if c.ref == ref)
             if await self._desk.tell(name, RecordPruned(ref=ref)):
                 path = path_of(run.uid, ref)
-                self._content.let_go(path)
                 self._removals.extend((region, path) for region in sorted(regions))
 
     async def _remove(self) -> None:

@@ -179,6 +179,8 @@ class Epoch:
 
     ``go_on_by`` is the person who said to go on without its region, with why; empty for nobody.
     ``is_owed`` after a close by rule (d): REVOKED-if-absent and the fence are still to be written.
+    ``let_go`` are the steps that it saved and that retention took, kept in mind while it is open: a
+    look that began before still shows them, and they are never complete again.
     """
 
     id: EpochId
@@ -198,6 +200,7 @@ class Epoch:
     closed_s: float | None = None
     is_owed: bool = False
     ends: tuple[RankEnd, ...] = ()
+    let_go: frozenset[int] = frozenset()
 
     @property
     def is_open(self) -> bool:
@@ -242,6 +245,7 @@ class Run:
     next grant takes. ``bill`` is the sum over ended placements only. ``warnings`` are the last
     loud failures, oldest first. ``request_id`` and ``body_digest`` are those of the submit.
     ``refused`` are the latest saves whose marker does not hold, oldest first.
+    ``resumed_at`` is what ``next_epoch`` was when a person last asked for a start, 0 for never.
     ``is_retiring``: its time in the log is over, and what it left in stores is being removed.
     """
 
@@ -274,6 +278,7 @@ class Run:
     body_digest: str = ""
     warnings: tuple[Why, ...] = ()
     refused: tuple[RefusedCheckpoint, ...] = ()
+    resumed_at: int = 0
     is_retiring: bool = False
 
     @property

@@ -9,13 +9,15 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from broker.history.codec import decode, decode_run, encode, encode_run
+from broker.history.commands import ResumeRun
 from broker.history.decide import decide
 from broker.history.events import (
     CheckpointCompleted,
+    CheckpointPruned,
     Ended,
     EpochAdopted,
     EpochsSkipped,
@@ -38,7 +40,7 @@ from broker.model.reasons import FailureClass, Reason
 from broker.model.run import CloseRule
 from broker.model.states import RunState
 from tests.builders import Story, make_checkpoint, make_context, make_moment
-from tests.property.lives import Life, Step, lives
+from tests.property.lives import LENGTHS, Life, Step, lives, tell_life_once
 
 
 @given(lives())
@@ -157,6 +159,22 @@ def test_law_4_a_resume_does_not_lose_progress_for_want_of_a_copy(life: Life) ->
 
 
 @given(lives())
+def test_law_4_what_was_let_go_is_never_complete_again(life: Life) -> None:
+    gone: set[tuple[EpochId, int]] = set()
+    for event in life.events:
+        match event:
+            case CheckpointPruned(ref=ref):
+                gone.add((ref.epoch, ref.step))
+            case CheckpointCompleted(ref=ref):
+                assert (ref.epoch, ref.step) not in gone, "what was let go is complete again"
+            case Sealed(epoch=epoch, checkpoints=refs):
+                own = {(ref.epoch, ref.step) for ref in refs if ref.epoch == epoch}
+                assert not own & gone, "a seal counts what was let go"
+            case _:
+                pass
+
+
+@given(lives())
 def test_law_5_no_anchor_no_automatic_restart(life: Life) -> None:
     for step in life.steps:
         for event in step.events:
@@ -236,6 +254,31 @@ def test_law_9_a_gang_left_behind_is_said_aloud(life: Life) -> None:
 
 
 @given(lives())
+def test_law_10_nothing_goes_before_the_latest_start_has_saved(life: Life) -> None:
+    latest: EpochId | None = None
+    granted: set[EpochId] = set()  # since a person last asked for a start
+    saved: set[EpochId] = set()
+    for event in life.events:
+        match event:
+            case Granted(epoch=epoch):
+                granted.add(epoch)
+            case EpochAdopted(epoch=epoch):
+                granted.add(epoch)
+                latest = epoch
+            case EpochStarted(epoch=epoch):
+                latest = epoch
+            case Resumed():
+                granted.clear()
+            case CheckpointCompleted(ref=ref):
+                saved.add(ref.epoch)
+            case CheckpointPruned():
+                assert latest in saved, "something went, and the latest start had saved nothing"
+                assert latest in granted, "something went between a resume and its start"
+            case _:
+                pass
+
+
+@given(lives())
 def test_money_is_never_lost_and_never_falls(life: Life) -> None:
     for step in life.steps:
         assert step.after.spent >= step.before.spent
@@ -249,19 +292,13 @@ def test_every_state_that_can_be_reached_holds_its_invariants(life: Life) -> Non
         assert violations(step.after) == ()
 
 
-@pytest.mark.parametrize("wanted", [Granted, EpochAdopted, Requeued, Resumed, Ended])
+@pytest.mark.parametrize(
+    "wanted", [Granted, EpochAdopted, Requeued, Resumed, Ended, CheckpointPruned]
+)
 def test_the_world_is_not_idle(wanted: type[RunEvent]) -> None:
     # The laws hold for nothing if the world never gets there.
-    seen = 0
-
-    @given(lives())
-    @settings(max_examples=40)
-    def count(life: Life) -> None:
-        nonlocal seen
-        seen += sum(isinstance(event, wanted) for event in life.events)
-
-    count()
-    assert seen >= 10
+    told = [tell_life_once(seed, length) for seed in range(40) for length in LENGTHS]
+    assert sum(isinstance(event, wanted) for life in told for event in life.events) >= 30
 
 
 # The alarms ring: a fault is planted into a sound life, and its law must say so.
@@ -355,6 +392,29 @@ def test_a_restart_without_an_anchor_breaks_its_law() -> None:
         for e in story.events
     ]
     assert not holds(test_law_5_no_anchor_no_automatic_restart, with_events(life, events))
+
+
+def test_what_is_complete_again_after_it_went_breaks_its_law() -> None:
+    story = Story().accepted().training().saved(100).saved(200)
+    first_saved = story.found(100).ref
+    pruned, life = CheckpointPruned(ref=first_saved), Life(story=story, steps=())
+    again = [e for e in story.events if isinstance(e, CheckpointCompleted)][:1]
+    law = test_law_4_what_was_let_go_is_never_complete_again
+    assert holds(law, with_events(life, [*story.events, pruned]))
+    assert not holds(law, with_events(life, [*story.events, pruned, *again]))
+
+
+@pytest.mark.parametrize("asks", [False, True])
+def test_what_goes_too_early_breaks_its_law(asks: bool) -> None:
+    story = Story().accepted().training().saved(100).saved(200).preempted()
+    pruned, life = CheckpointPruned(ref=story.run.checkpoints[0].ref), Life(story=story, steps=())
+    law = test_law_10_nothing_goes_before_the_latest_start_has_saved
+    assert holds(law, with_events(life, [*story.events, pruned]))
+    if asks:
+        story.do(ResumeRun(step=200, from_start=False))
+    else:
+        story.training()
+    assert not holds(law, with_events(life, [*story.events, pruned]))
 
 
 def test_capacity_that_is_kept_for_nothing_breaks_its_law() -> None:

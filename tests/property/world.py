@@ -106,13 +106,17 @@ def _onward(chance: Random, run: Run, serial: int) -> RunCommand:
         if not waiting:
             return _add(chance, run, serial)
         return GrantPlacement(placement=chance.choice(waiting).id, nonce=f"grant{serial:07}")
-    if epoch.stop is not None or (epoch.running_s is not None and chance.random() < 0.5):
+    if epoch.stop is not None or (epoch.running_s is not None and chance.random() < 0.15):
         return _close(chance, run, serial, epoch.id)
     if epoch.started_s is None:
         return RecordStart(epoch=epoch.id, nonces=_nonces(epoch.id))
     if epoch.running_s is None:
         return RecordRunning(epoch=epoch.id)
-    ref = CheckpointRef(epoch=epoch.id, step=chance.choice(STEPS), digest="a" * 64)
+    if len(run.checkpoints) > 1 and chance.random() < 0.5:
+        return RecordPruned(ref=chance.choice(run.checkpoints[:-1]).ref)
+    # A look that began before a step was let go still shows it.
+    step = chance.choice((*STEPS, *sorted(epoch.let_go)))
+    ref = CheckpointRef(epoch=epoch.id, step=step, digest="a" * 64)
     return RecordCheckpoint(ref=ref, size_bytes=10, region=epoch.region, written_wall_s=0.0)
 
 

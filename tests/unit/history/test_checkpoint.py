@@ -14,6 +14,7 @@ from broker.history.commands import (
     RecordCopy,
     RecordLostCopy,
     RecordPruned,
+    RefuseCheckpoint,
     ResumeRun,
 )
 from broker.history.events import (
@@ -139,6 +140,61 @@ def test_retention_takes_what_nobody_needs_and_nothing_else() -> None:
 
 def test_the_only_one_to_resume_from_is_never_removed() -> None:
     story = Story().accepted().training().saved(100).preempted()
+    assert prune_refused(story, 100)
+
+
+def test_a_step_that_was_let_go_is_never_complete_again() -> None:
+    # A look that began before the step was let go still shows it, whole or half removed.
+    story = Story().accepted().training().saved(100).saved(200)
+    first = story.found(100)
+    story.do(RecordPruned(ref=first.ref))
+    assert story.tell(first) == ()
+    half = RefuseCheckpoint(epoch=story.epoch.id, step=100, why="weights is not there")
+    assert story.tell(half) == ()
+
+
+def test_nor_does_the_seal_count_it() -> None:
+    story = Story().accepted().training().saved(100).saved(200)
+    first = story.found(100)
+    half = RefuseCheckpoint(epoch=story.epoch.id, step=100, why="weights is not there")
+    story.do(RecordPruned(ref=first.ref)).closed(found=(first,), refused=(half,))
+    assert [c.ref.step for c in story.run.checkpoints] == [200]
+    assert story.run.refused == ()
+
+
+@pytest.mark.parametrize("step", [100, None], ids=["to a step", "to the start"])
+def test_who_goes_back_loses_nothing_before_the_new_start_has_saved(step: int | None) -> None:
+    # What it is to begin with may turn out to be gone, and the word may be taken back.
+    story = Story().accepted().training().saved(100).saved(200).saved(300).preempted()
+    story.do(ResumeRun(step=step, from_start=step is None))
+    assert all(prune_refused(story, one) for one in (100, 200, 300))
+    story.training()
+    assert all(prune_refused(story, one) for one in (100, 200, 300))
+    story.saved(150)
+    kept = {one: prune_refused(story, one) for one in (100, 200, 300, 150)}
+    assert kept == {100: step == 100, 200: False, 300: False, 150: True}
+
+
+def test_a_start_that_saved_nothing_leaves_all_as_it_was() -> None:
+    story = Story().accepted().training().saved(100).saved(200).saved(300).preempted()
+    assert not prune_refused(story, 100)
+    story.training()
+    assert prune_refused(story, 200)
+    # What it saved and lost again is nothing.
+    story.saved(400).do(RecordLostCopy(ref=story.found(400).ref, region="alpha", message="gone"))
+    assert prune_refused(story, 200)
+    assert not prune_refused(story.saved(500), 200)
+
+
+def test_what_was_lost_and_is_looked_for_again_lets_nothing_go() -> None:
+    story = Story().accepted().training().saved(100).saved(200).preempted()
+    newest = story.run.checkpoints[-1].ref
+    story.do(
+        RecordLostCopy(ref=newest, region="alpha", message="gone"),
+        FailRun(reason=Reason.MAX_WAIT_PASSED, message="waited"),
+        ResumeRun(step=None, from_start=False),
+    )
+    assert resumable(story.run)[0].ref == newest
     assert prune_refused(story, 100)
 
 

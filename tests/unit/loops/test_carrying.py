@@ -12,6 +12,7 @@ from broker.history.commands import (
     MarkCheckpoint,
     RecordCopy,
     RecordPruned,
+    ResumeRun,
 )
 from broker.history.lineage import resumable
 from broker.loops.carrying import (
@@ -92,6 +93,23 @@ def test_the_log_accepts_what_retention_lets_go() -> None:
         story.saved(step)
     story.do(*(RecordPruned(ref=ref) for ref in to_prune(story.run, frozenset(), frozenset())))
     assert [c.ref.step for c in story.run.checkpoints] == [400, 500]
+
+
+def test_what_a_person_went_back_from_is_kept_until_the_new_start_has_saved() -> None:
+    story = keeping(1).accepted().training().saved(100).saved(200).saved(300).preempted()
+    story.do(ResumeRun(step=100, from_start=False))
+    assert pruned(story) == []
+    story.training()
+    assert pruned(story) == []
+    story.saved(150)
+    # What the open epoch reads is kept beside its own.
+    assert pruned(story) == [200, 300]
+
+
+def test_of_what_a_person_left_behind_the_newest_is_kept_longest() -> None:
+    story = keeping(2).accepted().training().saved(100).saved(200).saved(300).preempted()
+    story.do(ResumeRun(step=None, from_start=True)).training().saved(150)
+    assert pruned(story) == [100, 200]
 
 
 def test_a_wish_is_made_anew_only_when_what_it_follows_from_changed() -> None:
