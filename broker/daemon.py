@@ -38,6 +38,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run brokerd, or one of its tools; returns the exit status."""
     parsed = _parser().parse_args(arguments)
     os.umask(0o077)
+    # gRPC reads this when it is first imported, and would log whoever scans a port, line by line.
+    os.environ.setdefault("GRPC_VERBOSITY", "ERROR")
     try:
         return int(parsed.work(parsed))
     except Exception as error:

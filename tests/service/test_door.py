@@ -115,8 +115,12 @@ def test_a_laptop_logs_in_works_and_is_shut_out(tmp_path: Path) -> None:
         assert brokerd.stdout is not None
         greeting = brokerd.stdout.readline()
         assert greeting.endswith(f"; other machines reach it at 0.0.0.0:{port}\n"), greeting
-        ca = str(certificates.write_roots(tmp_path))
         server = f"localhost:{port}"
+        others = str(certificates.write_roots(tmp_path, "other"))
+        refused = typed("login", "--server", server, "--ca", others, said=f"{word}\n")
+        assert refused.returncode == exits.DENIED
+        assert refused.stderr.startswith(f"broker: what answers at {server} shows no certificate")
+        ca = str(certificates.write_roots(tmp_path))
         logged_in = typed("login", "--server", server, "--ca", ca, said=f"{word}\n")
         assert logged_in.returncode == exits.OK, logged_in.stderr
         assert logged_in.stdout == f"logged in to {server} as ann, member of teams/research\n"
@@ -138,6 +142,7 @@ def test_a_laptop_logs_in_works_and_is_shut_out(tmp_path: Path) -> None:
         brokerd.send_signal(signal.SIGTERM)
         brokerd.communicate(timeout=WITHIN_S)
         _run("broker.daemon", "stop-embedded", *at_daemon)
+    assert "Handshake failed" not in (tmp_path / "log").read_text()
     secrets = (word, word[17:])
     files = [one for one in data.rglob("*") if one.is_file() and one.suffix != ".sock"]
     for path in (tmp_path / "log", *files):
