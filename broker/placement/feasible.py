@@ -197,15 +197,19 @@ def failed_for_s(ask: Question) -> float | None:
     """Return how long ago the place gave this run no nodes, None when that says nothing now.
 
     It says nothing once as many nodes are seen free, or came to others that asked later, or once
-    the news has faded to half its weight.
+    the news has faded to half its weight. Where nobody was let in, free nodes say nothing.
     """
     leg = _last_leg(ask)
-    if leg is None or leg.is_live or _cause(leg) not in _NO_NODES:
+    if leg is None or leg.is_live:
+        return None
+    cause = _cause(leg)
+    if cause not in _NO_NODES | _NO_WAY_IN:
         return None
     age_s, flavor = ask.now.since(leg.entered_s), ask.flavor
     if age_s >= ask.standing.policy.patience.stockout_half_life_s:
         return None
-    if flavor.nodes_free is not None and flavor.nodes_free >= ask.option.nodes:
+    is_free = flavor.nodes_free is not None and flavor.nodes_free >= ask.option.nodes
+    if is_free and cause in _NO_NODES:
         return None
     if ask.view.has_come_since(flavor, leg.entered_s, ask.option.gpus):
         return None
@@ -253,6 +257,8 @@ _NO_NODES = frozenset(
     {Reason.STOCKOUT, Reason.PARTIAL_ARRIVAL, Reason.NODES_DO_NOT_COME, Reason.FLEX_SILENT}
     | _BOOKING_ENDS
 )
+# The cluster itself stood in the way, and does so for whoever comes.
+_NO_WAY_IN = frozenset({Reason.WEDGED, Reason.CHECK_NOT_RERUN})
 
 
 _CHECKS: tuple[Callable[[Question], Answer], ...] = (

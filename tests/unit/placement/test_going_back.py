@@ -87,6 +87,16 @@ def test_as_many_free_nodes_are_evidence_and_fewer_are_none() -> None:
         assert goes_to(view, failed_run(), GIVEN_UP_S + 100.0) == goes
 
 
+@pytest.mark.parametrize("cause", [Reason.WEDGED, Reason.CHECK_NOT_RERUN])
+def test_where_nobody_was_let_in_free_nodes_are_no_evidence_and_others_starts_are(
+    cause: Reason,
+) -> None:
+    free = (replace(ALPHA, nodes_free=9), BETA)
+    for news, goes in (((), "beta"), ((came(8),), "alpha")):
+        run = with_legs(waiting_run(), given_up(cause))
+        assert goes_to(dry(*news, flavors=free), run, GIVEN_UP_S + 300.0) == goes
+
+
 def test_old_news_fades_by_the_half_life_of_the_policy() -> None:
     for half_life_s, goes in ((1800.0, "beta"), (200.0, "alpha")):
         view = dry()
