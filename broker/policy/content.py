@@ -6,7 +6,7 @@ of a copy.
 """
 
 from broker.history.commands import FailRun, MarkPrepared, RunCommand
-from broker.history.lineage import is_within_reach, lost, resumable
+from broker.history.lineage import is_within_reach, lost, nameable, nameable_in_words, resumable
 from broker.model.moment import Moment
 from broker.model.reasons import Reason
 from broker.model.run import Placement, Run
@@ -41,9 +41,15 @@ def give_up_lost(run: Run) -> tuple[FailRun, ...]:
     message = (
         f"No copy is left of the checkpoint of step {first.ref.step}, which it was to resume from"
         f"{older}: gone from {listed(sorted(first.lost_in))}. To begin anew:"
-        f" broker resume {name} --from-beginning. If a store was brought back:"
-        f" broker resume {name}"
+        f" broker resume {name} --from-beginning. "
     )
+    if nameable(run):
+        message += (
+            f"To go on with another step: broker resume {name} --from-step N;"
+            f" {nameable_in_words(run)}"
+        )
+    else:
+        message += f"If a store was brought back: broker resume {name}"
     return (FailRun(reason=Reason.CHECKPOINT_LOST, message=message),)
 
 

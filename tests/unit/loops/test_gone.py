@@ -111,6 +111,26 @@ async def test_the_newest_older_checkpoint_with_a_copy_is_fallen_back_to(two: Ha
     )
 
 
+async def test_who_went_back_to_a_step_that_is_gone_has_the_newer_one_still(two: Handheld) -> None:
+    name = await started(two, keep_last=1)
+    saved(two, name, 10)
+    await two.settle(seconds=1.0)
+    await two.tell(name, MarkCheckpoint(step=10, is_pinned=True))
+    saved(two, name, 20)
+    await two.settle(seconds=1.0)
+    await over(two, name)
+    older, newer = sorted(two.run(name).checkpoints, key=lambda c: c.ref.step)
+    wipe(two, two.run(name), older)
+    await two.tell(name, ResumeRun(step=10, from_start=False))
+    await a_while(two)
+    run = two.run(name)
+    assert (run.state, run.why.reason) == (RunState.FAILED, Reason.CHECKPOINT_LOST)
+    assert "these can be named: 20" in run.why.message
+    await two.tell(name, NEWEST)
+    await a_while(two)
+    assert two.run(name).epochs[-1].resume_from == newer.ref
+
+
 async def test_a_copy_whose_disk_was_put_back_from_elsewhere_is_not_lost(two: Handheld) -> None:
     name = await started(two)
     saved(two, name, 10)
