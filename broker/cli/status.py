@@ -118,14 +118,37 @@ def _standing(placement: placement_pb2.Placement, now_s: float) -> str:
         f" at {words.dollars(placement.price_per_gpu_hour)} a GPU-hour"
     )
     said = [here]
-    if placement.state != placement_pb2.PLACEMENT_STATE_RUNNING:
+    is_running = placement.state == placement_pb2.PLACEMENT_STATE_RUNNING
+    if not is_running:
         waits_for = why.message or words.enum_name(why, "reason")
         said.append(f"{waits_for}{ahead(placement, waits_for)}")
+    if placement.HasField("cluster_word"):
+        said.extend(_word(placement.cluster_word, "; ".join(said)))
+    if placement.HasField("expected_time"):
+        said.append(f"expected {words.until(placement.expected_time, now_s)}")
+    if placement.HasField("machines_end_time"):
+        said.append(f"its machines end {words.until(placement.machines_end_time, now_s)}")
+    if placement.purpose == placement_pb2.PURPOSE_SUCCESSOR and not is_running:
+        said.append("the run goes on there when its present machines end")
     if placement.HasField("withdrawal"):
         said.append(f"being taken out: {placement.withdrawal.message}")
     if placement.cluster_uid and placement.HasField("stuck"):
         said.append(f"to look at it: {placement.cluster_uid} in {place.cluster}/{place.queue}")
     return "; ".join(said)
+
+
+def _word(word: placement_pb2.ClusterWord, said_before: str) -> "Iterator[str]":
+    """Yield what a cluster's word adds to what was said: whose fault, what is done, and where."""
+    if not word.failure_class and not word.unknown:
+        return  # it waits as one does
+    fault = words.kind(word, "failure_class") if word.failure_class else "nobody's"
+    yield f"{word.word} ({fault}): {word.action[:1].lower()}{word.action[1:]}"
+    if word.advice and word.advice not in said_before:
+        yield f"what helps: {word.advice.rstrip('.')}"
+    if word.unknown and word.message not in said_before:
+        yield f"the cluster says what the broker has no word for: {word.message}"
+    if word.object:
+        yield f"seen at {word.object}"
 
 
 def ahead(placement: placement_pb2.Placement, said_before: str = "") -> str:

@@ -148,6 +148,10 @@ def placement_message(
         message.end = enums.PLACEMENT_END[placement.end]
     if placement.failure is not None:
         message.failure_class = enums.FAILURE_CLASS[placement.failure]
+    if placement.is_live and placement.machines_end_s is not None:
+        message.machines_end_time.CopyFrom(axis.time(placement.machines_end_s))
+    if placement.is_live and placement.expected_s is not None:
+        message.expected_time.CopyFrom(axis.time(placement.expected_s))
     if placement.stuck is not None:
         message.stuck.CopyFrom(why_message(placement.stuck, axis))
     if placement.withdraw is not None:

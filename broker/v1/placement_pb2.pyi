@@ -193,6 +193,9 @@ class Placement(_message.Message):
     COST_FIELD_NUMBER: _builtins.int
     EPOCH_FIELD_NUMBER: _builtins.int
     CLUSTER_UID_FIELD_NUMBER: _builtins.int
+    CLUSTER_WORD_FIELD_NUMBER: _builtins.int
+    MACHINES_END_TIME_FIELD_NUMBER: _builtins.int
+    EXPECTED_TIME_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     """teams/{team}/runs/{run}/placements/{placement}"""
     purpose: Global___Purpose.ValueType
@@ -257,6 +260,18 @@ class Placement(_message.Message):
     def cost(self) -> _money_pb2.Money:
         """US dollars so far."""
 
+    @_builtins.property
+    def cluster_word(self) -> Global___ClusterWord:
+        """What its cluster says of it now, unset when it says no more than `why` does."""
+
+    @_builtins.property
+    def machines_end_time(self) -> _timestamp_pb2.Timestamp:
+        """When the first of its machines is given back as planned; unset if none is, or none was named."""
+
+    @_builtins.property
+    def expected_time(self) -> _timestamp_pb2.Timestamp:
+        """When its cluster expects what it waits for; unset if it names no time."""
+
     def __init__(
         self,
         *,
@@ -281,14 +296,65 @@ class Placement(_message.Message):
         cost: _money_pb2.Money | None = ...,
         epoch: _builtins.int = ...,
         cluster_uid: _builtins.str = ...,
+        cluster_word: Global___ClusterWord | None = ...,
+        machines_end_time: _timestamp_pb2.Timestamp | None = ...,
+        expected_time: _timestamp_pb2.Timestamp | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["arrival", b"arrival", "cost", b"cost", "create_time", b"create_time", "forecast", b"forecast", "phases", b"phases", "place", b"place", "price_per_gpu_hour", b"price_per_gpu_hour", "state_time", b"state_time", "stuck", b"stuck", "why", b"why", "withdrawal", b"withdrawal"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["arrival", b"arrival", "cluster_word", b"cluster_word", "cost", b"cost", "create_time", b"create_time", "expected_time", b"expected_time", "forecast", b"forecast", "machines_end_time", b"machines_end_time", "phases", b"phases", "place", b"place", "price_per_gpu_hour", b"price_per_gpu_hour", "state_time", b"state_time", "stuck", b"stuck", "why", b"why", "withdrawal", b"withdrawal"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["arrival", b"arrival", "cluster_uid", b"cluster_uid", "cost", b"cost", "create_time", b"create_time", "end", b"end", "epoch", b"epoch", "failure_class", b"failure_class", "forecast", b"forecast", "gpus", b"gpus", "hardware_index", b"hardware_index", "name", b"name", "nodes", b"nodes", "phases", b"phases", "place", b"place", "price_per_gpu_hour", b"price_per_gpu_hour", "purpose", b"purpose", "state", b"state", "state_time", b"state_time", "stuck", b"stuck", "why", b"why", "withdrawal", b"withdrawal"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["arrival", b"arrival", "cluster_uid", b"cluster_uid", "cluster_word", b"cluster_word", "cost", b"cost", "create_time", b"create_time", "end", b"end", "epoch", b"epoch", "expected_time", b"expected_time", "failure_class", b"failure_class", "forecast", b"forecast", "gpus", b"gpus", "hardware_index", b"hardware_index", "machines_end_time", b"machines_end_time", "name", b"name", "nodes", b"nodes", "phases", b"phases", "place", b"place", "price_per_gpu_hour", b"price_per_gpu_hour", "purpose", b"purpose", "state", b"state", "state_time", b"state_time", "stuck", b"stuck", "why", b"why", "withdrawal", b"withdrawal"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___Placement: _TypeAlias = Placement  # noqa: Y015
+
+@_typing.final
+class ClusterWord(_message.Message):
+    """What a cluster's own words for a placement mean."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    WORD_FIELD_NUMBER: _builtins.int
+    FAILURE_CLASS_FIELD_NUMBER: _builtins.int
+    ACTION_FIELD_NUMBER: _builtins.int
+    ADVICE_FIELD_NUMBER: _builtins.int
+    OBJECT_FIELD_NUMBER: _builtins.int
+    MESSAGE_FIELD_NUMBER: _builtins.int
+    UNKNOWN_FIELD_NUMBER: _builtins.int
+    word: _builtins.str
+    """A word for it that never changes its meaning, such as SECRET_MISSING; regions/kueue/WORDS.md has
+    them all.
+    """
+    failure_class: Global___FailureClass.ValueType
+    """Whose fault it is, unset when it is nobody's."""
+    action: _builtins.str
+    """What the broker does about it by itself."""
+    advice: _builtins.str
+    """What a person can do, empty when there is nothing."""
+    object: _builtins.str
+    """The object of the cluster that shows it, as kind/name."""
+    message: _builtins.str
+    """What the cluster itself says."""
+    unknown: _builtins.bool
+    """Whether the broker has no word for what it says."""
+    def __init__(
+        self,
+        *,
+        word: _builtins.str = ...,
+        failure_class: Global___FailureClass.ValueType = ...,
+        action: _builtins.str = ...,
+        advice: _builtins.str = ...,
+        object: _builtins.str = ...,
+        message: _builtins.str = ...,
+        unknown: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["action", b"action", "advice", b"advice", "failure_class", b"failure_class", "message", b"message", "object", b"object", "unknown", b"unknown", "word", b"word"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ClusterWord: _TypeAlias = ClusterWord  # noqa: Y015
 
 @_typing.final
 class Arrival(_message.Message):
