@@ -63,6 +63,25 @@ class MemberSeen:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class WordSeen:
+    """What a cluster's own words for a placement mean: a stable word, and what follows.
+
+    ``fault``: NONE, USER, TRANSIENT, RESOURCE or ORCHESTRATION. ``deed`` is what is done about it
+    without anybody, ``advice`` what a person can do. ``look_at`` is the object that shows it, and
+    ``raw`` what the cluster itself says. ``unknown``: where it said what nobody has a word for, and
+    that; empty: there is a word.
+    """
+
+    word: str
+    fault: str
+    deed: str
+    advice: str
+    look_at: str
+    raw: str
+    unknown: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PlacementSeen:
     """One object of ours in the cluster.
 
@@ -73,7 +92,7 @@ class PlacementSeen:
     ``first_exit``: with MEMBER_EXITED, the member whose end made the cluster end the others; empty:
     it cannot tell. ``history``: (seconds ago, nodes from then on), oldest first; empty: untold.
     ``ends_s``: in how many seconds the first of its machines is taken back as planned, whatever
-    else befalls them; None: none is, or nobody told.
+    else befalls them; None: none is, or nobody told. ``said`` None: its cause says it all.
     """
 
     placement: str
@@ -97,6 +116,7 @@ class PlacementSeen:
     first_exit: str = ""
     history: tuple[tuple[float, int], ...] = ()
     ends_s: float | None = None
+    said: WordSeen | None = None
 
 
 @dataclass(frozen=True, slots=True, order=True, kw_only=True)

@@ -3,6 +3,8 @@
 Read ``listing`` first.
 """
 
+from collections.abc import Iterator, Mapping
+
 import click
 
 from broker.cli import words
@@ -15,6 +17,7 @@ from broker.v1 import region_pb2
 
 REGIONS = ("REGION", "STATE", "CLUSTERS", "GPUS IN USE", "FREE NODES", "WAITING", "SAID")
 FLAVORS = ("FLAVOR", "TYPE", "MACHINE", "$/GPU-HOUR", "QUOTA", "FREE", "COMING", "WAITING", "ZONES")
+KNOWN = ("TYPE", "FLAVOR", "WHAT", "SAID", "BY", "WHEN", "TIMES")
 
 
 @click.group(cls=Family, default="list", name="regions", example="broker regions")
@@ -88,8 +91,59 @@ def show(session: Session, region: str) -> None:
         session.say()
         session.say(f"cluster {cluster.cluster}, {seen}")
         session.say(words.table(FLAVORS, [_flavor(one) for one in cluster.flavors]))
+        for line in beside(cluster, session.now_s):
+            session.say(line)
         for orphan in cluster.orphans:
             session.say(f"  unknown: {orphan.object}: {orphan.message}")
+
+
+def beside(cluster: region_pb2.ClusterStatus, now_s: float) -> Iterator[str]:
+    """Yield what is known beside the figures: profiles, signals, facts, and what is odd."""
+    profiles = {(one.flavor, one.profile.name): one for one in cluster.flavors if one.profile.name}
+    for flavor in profiles.values():
+        yield f"  profile of {flavor.flavor}: {_profile(flavor.profile)}"
+    kinds = {(one.queue, one.flavor): words.kind(one) for one in cluster.flavors}
+    rows = [_signal(one, kinds, now_s) for one in cluster.signals]
+    rows += [_fact(one, kinds, now_s) for one in cluster.known]
+    if rows:
+        yield ""
+        yield words.table(KNOWN, sorted(rows))
+    for note in cluster.notes:
+        yield f"  {note}"
+
+
+def _profile(profile: region_pb2.PodProfile) -> str:
+    said = " ".join(profile.widens) or "it opens nothing."
+    return f"{profile.name}; {said}"
+
+
+def _signal(
+    signal: region_pb2.CapacitySignal, kinds: Mapping[tuple[str, str], str], now_s: float
+) -> tuple[str, ...]:
+    what = f"{signal.kind}{' (unknown)' if signal.unknown else ''}"
+    return (
+        kinds.get((signal.queue, signal.flavor), "-"),
+        f"{signal.queue}/{signal.flavor}",
+        what,
+        signal.message,
+        signal.source,
+        words.ago(signal.time, now_s),
+        str(signal.count),
+    )
+
+
+def _fact(
+    fact: region_pb2.CapacityFact, kinds: Mapping[tuple[str, str], str], now_s: float
+) -> tuple[str, ...]:
+    return (
+        kinds.get((fact.queue, fact.flavor), "-"),
+        f"{fact.queue}/{fact.flavor}",
+        fact.subject,
+        fact.message,
+        fact.source,
+        words.ago(fact.time, now_s),
+        "",
+    )
 
 
 def _flavor(flavor: region_pb2.FlavorStatus) -> tuple[str, ...]:

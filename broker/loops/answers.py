@@ -15,13 +15,15 @@ from broker.loops.carrying import newest_first
 from broker.loops.content import Content, ContentError, path_of
 from broker.loops.outposts import Outpost, Outposts
 from broker.loops.sight import Sight
+from broker.loops.telling import capacity_of, word_of
 from broker.model.capacity import ClusterFacts
+from broker.model.capacity_seen import CapacitySeen, ClusterWord
 from broker.model.checkpoint import Checkpoint, CheckpointRef
 from broker.model.faults import Fault
 from broker.model.intent import Intent
 from broker.model.moment import Moment
 from broker.model.reasons import Reason
-from broker.model.run import Progress, Run
+from broker.model.run import Placement, Progress, Run
 from broker.model.sightings import CheckpointFile, Orphan, Replica
 from broker.placement.explain import Explanation, explain
 from broker.placement.nearest import NeverFits, never_fits
@@ -80,6 +82,14 @@ class Answers:
             for outpost in self._outposts.of_region(region)
             for orphan in self._strangers.by_cluster.get(outpost.cluster, ())
         )
+
+    def capacity(self, cluster: str) -> CapacitySeen:
+        """Return what is known of a cluster's capacity beside its figures."""
+        return capacity_of(self._sight.cluster(cluster))
+
+    def word(self, placement: Placement) -> ClusterWord | None:
+        """Return what a placement's cluster says of it, None where it says no more than why."""
+        return word_of(self._sight.cluster(placement.site.key.cluster).placement(placement.id))
 
     def explain(self, run: Run, now: Moment) -> Explanation:
         """Return all offers and refusals for a run, submitted or not."""

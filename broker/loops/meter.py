@@ -4,8 +4,10 @@ The rule: it reads and counts, and nothing depends on it. Events are counted fro
 once in a daemon's life, so that a slow meter loses none. Read ``Meter.count`` first.
 """
 
+import logging
 from collections import Counter
 from collections.abc import AsyncIterator, Mapping
+from itertools import islice
 from typing import Protocol
 
 from broker.history.events import (
@@ -18,13 +20,18 @@ from broker.history.events import (
 )
 from broker.loops.answers import Strangers
 from broker.loops.desk import Clock, Counts
-from broker.loops.sight import Sight
+from broker.loops.sight import ClusterSight, Sight
+from broker.loops.telling import unknown_words
 from broker.model.bill import PhaseCost
 from broker.model.billing import gpus_here, run_bill
 from broker.model.moment import Moment
 from broker.model.run import Placement, Run
 from broker.model.states import PlacementState
 from broker.runtime.metrics import Metrics
+
+UNKNOWN_MAX = 1_000  # of one cluster: beyond that it is known that much is amiss
+
+_log = logging.getLogger(__name__)
 
 
 class Log(Protocol):
@@ -85,6 +92,7 @@ class Meter:
         self._position: int | None = None
         self._told: Counter[tuple[str, str]] = Counter()
         self._labels: set[tuple[str, str]] = set()
+        self._unknown: dict[str, frozenset[tuple[str, str]]] = {}
 
     async def count(self) -> None:
         """Count events for ever."""
@@ -105,6 +113,7 @@ class Meter:
             metrics.cluster_silent_seconds.labels(sight.facts.cluster).set(silent_s)
             orphans = self._agents.strangers.by_cluster.get(sight.facts.cluster, ())
             metrics.orphans.labels(sight.facts.cluster).set(len(orphans))
+            self._count_unknown(sight)
         metrics.log_writable.set(not self._log.trouble())
         for seconds in self._log.take_latencies():
             metrics.commit_seconds.observe(seconds)
@@ -118,6 +127,19 @@ class Meter:
         self._labels |= by_label.keys()
         self._tell_money(now)
         self._tell_counts()
+
+    def _count_unknown(self, sight: ClusterSight) -> None:
+        """Count what a cluster says that nobody has a word for, each thing once while it lasts."""
+        cluster, seen = sight.facts.cluster, sight.observation
+        if seen is None:
+            return
+        now = frozenset(islice(unknown_words(seen), UNKNOWN_MAX))
+        for about, said in now - self._unknown.get(cluster, frozenset()):
+            # Where it was said is a word of ours, and what was said is not: that is for the log.
+            where = said.partition(":")[0]
+            self._metrics.unknown_words.labels(cluster, where).inc()
+            _log.warning("%s says what there is no word for: %s of %s", cluster, said, about)
+        self._unknown[cluster] = now
 
     def _tell_money(self, now: Moment) -> None:
         runs = self._log.live_runs().values()

@@ -78,6 +78,11 @@ class Metrics:
         self.log_writable = gauge(
             "broker_log_writable", "1 while the log takes writes, 0 while the disk refuses them"
         )
+        self.unknown_words = counter(
+            "broker_unknown_words",
+            "What a cluster said that the broker has no word for, by where it was said",
+            ["cluster", "where"],
+        )
         self.orphans = gauge("broker_orphans", "What a cluster holds of no run", ["cluster"])
 
     def serve(self, host: str, port: int) -> None:

@@ -11,12 +11,14 @@ from google.protobuf import duration_pb2
 
 from broker.history.regional import RegionState
 from broker.model.capacity import ClusterFacts, FlavorFacts
+from broker.model.capacity_seen import CapacitySeen, FlavorSaid
 from broker.model.intent import CapacityType
 from broker.model.moment import Moment
 from broker.model.policy import Patience, RegionPolicy
 from broker.model.reasons import Reason
 from broker.model.sightings import Orphan
 from broker.service import enums, fields, wire
+from broker.service.convert_capacity import fact_message, signal_message, tell_said
 from broker.service.errors import invalid
 from broker.service.silence import silence_message
 from broker.service.wire import Axis, member
@@ -160,9 +162,10 @@ def region_message(
     state: RegionState,
     clusters: Sequence[ClusterFacts],
     orphans: Sequence[Orphan],
+    capacities: Mapping[str, CapacitySeen],
     now: Moment,
 ) -> region_pb2.Region:
-    """Return a region with its clusters as last seen."""
+    """Return a region with its clusters as last seen; ``capacities`` are by cluster."""
     stands = region_pb2.RegionState.REGION_STATE_OPEN
     if state.drain is not None:
         stands = region_pb2.RegionState.REGION_STATE_DRAINING
@@ -172,7 +175,10 @@ def region_message(
         name=f"regions/{state.id}",
         state=stands,
         message=state.cordon_message,
-        clusters=[_cluster(facts, orphans, state, now) for facts in clusters],
+        clusters=[
+            _cluster(facts, orphans, capacities.get(facts.cluster, CapacitySeen()), state, now)
+            for facts in clusters
+        ],
     )
     if state.doubt is not None:
         message.store_reason = enums.REASON[state.doubt.reason]
@@ -181,7 +187,11 @@ def region_message(
 
 
 def _cluster(
-    facts: ClusterFacts, orphans: Sequence[Orphan], state: RegionState, now: Moment
+    facts: ClusterFacts,
+    orphans: Sequence[Orphan],
+    capacity: CapacitySeen,
+    state: RegionState,
+    now: Moment,
 ) -> region_pb2.ClusterStatus:
     axis = Axis(now)
     message = region_pb2.ClusterStatus(
@@ -192,9 +202,16 @@ def _cluster(
         not_configured=not facts.is_configured,
         silence_message=silence_message(facts, state.policy, now),
         flavors=[
-            _flavor(flavor, is_stopped=flavor.key.queue in facts.stopped_queues)
+            _flavor(
+                flavor,
+                capacity.flavors.get(flavor.key),
+                is_stopped=flavor.key.queue in facts.stopped_queues,
+            )
             for flavor in facts.flavors
         ],
+        signals=[signal_message(one, axis) for one in capacity.signals],
+        known=[fact_message(one, axis) for one in capacity.known],
+        notes=capacity.notes,
         orphans=[_orphan(one, state) for one in orphans if one.cluster == facts.cluster],
     )
     if facts.seen_elapsed_s is not None:
@@ -218,7 +235,9 @@ def _orphan(orphan: Orphan, state: RegionState) -> region_pb2.Orphan:
     return message
 
 
-def _flavor(facts: FlavorFacts, *, is_stopped: bool) -> region_pb2.FlavorStatus:
+def _flavor(
+    facts: FlavorFacts, said: FlavorSaid | None, *, is_stopped: bool
+) -> region_pb2.FlavorStatus:
     message = region_pb2.FlavorStatus(
         queue=facts.key.queue,
         flavor=facts.key.flavor,
@@ -241,4 +260,10 @@ def _flavor(facts: FlavorFacts, *, is_stopped: bool) -> region_pb2.FlavorStatus:
         message.price_per_gpu_hour.CopyFrom(wire.money(facts.price_per_gpu_hour))
     if facts.startup_s is not None:
         message.startup_time.CopyFrom(wire.duration(facts.startup_s))
+    if facts.eta_s is not None:
+        message.booking_wait.CopyFrom(wire.duration(facts.eta_s))
+    if facts.max_run_s is not None:
+        message.max_run_time.CopyFrom(wire.duration(facts.max_run_s))
+    if said is not None:
+        tell_said(message, said)
     return message

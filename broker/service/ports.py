@@ -13,6 +13,7 @@ from broker.history.events import Recorded
 from broker.history.regional import BrokerState, RegionState, TeamState
 from broker.model.actor import Actor
 from broker.model.capacity import ClusterFacts, Offer
+from broker.model.capacity_seen import CapacitySeen, ClusterWord
 from broker.model.check import ClusterCheck
 from broker.model.checkpoint import CheckpointRef
 from broker.model.faults import Fault
@@ -120,6 +121,14 @@ class World(Protocol):
 
     def orphans(self, region: str) -> tuple[Orphan, ...]:
         """Return what looks like ours there and belongs to no run."""
+        ...
+
+    def capacity(self, cluster: str) -> CapacitySeen:
+        """Return what is known of a cluster's capacity beside its figures."""
+        ...
+
+    def word(self, placement: Placement) -> ClusterWord | None:
+        """Return what a placement's cluster says of it, None where it says no more than why."""
         ...
 
 

@@ -179,10 +179,12 @@ class RegionService(region_service_pb2_grpc.RegionServiceServicer):
 
     def _message(self, region: str) -> region_pb2.Region:
         world = self._ports.world
+        clusters = world.clusters(region)
         return region_message(
             self._ports.log.region(region),
-            world.clusters(region),
+            clusters,
             # What is of no run may carry the name of one that is another team's.
             world.orphans(region) if is_operator() else (),
+            {one.cluster: world.capacity(one.cluster) for one in clusters},
             self._ports.clock.now(),
         )

@@ -1,11 +1,13 @@
 """A run as it is shown: as logged, with the newest step that is known.
 
 The rule: steps are thinned before they are logged, but whoever asks is told what whoever watches
-sees. Read ``shown`` first.
+sees; and a placement says its cluster's own word for where it stands. Read ``shown`` first.
 """
 
+from broker.model.names import placement_name
 from broker.model.replacing import replace
 from broker.model.run import Run
+from broker.service.convert_capacity import word_message
 from broker.service.convert_run import run_message
 from broker.service.ports import Ports
 from broker.v1 import run_pb2
@@ -13,7 +15,14 @@ from broker.v1 import run_pb2
 
 def shown(ports: Ports, run: Run, *, is_whole: bool = True) -> run_pb2.Run:
     """Return a run on the wire; not ``is_whole`` leaves out placements and epochs that are over."""
-    return run_message(_at_its_newest_step(ports, run), ports.clock.now(), is_whole=is_whole)
+    message = run_message(_at_its_newest_step(ports, run), ports.clock.now(), is_whole=is_whole)
+    legs = {placement_name(run.name, one.id): one for one in run.live_placements}
+    for placement in message.placements:
+        leg = legs.get(placement.name)
+        word = None if leg is None else ports.world.word(leg)
+        if word is not None:
+            placement.cluster_word.CopyFrom(word_message(word))
+    return message
 
 
 def _at_its_newest_step(ports: Ports, run: Run) -> Run:

@@ -114,6 +114,9 @@ class ClusterStatus(_message.Message):
     ORPHANS_FIELD_NUMBER: _builtins.int
     NOT_CONFIGURED_FIELD_NUMBER: _builtins.int
     SILENCE_MESSAGE_FIELD_NUMBER: _builtins.int
+    SIGNALS_FIELD_NUMBER: _builtins.int
+    KNOWN_FIELD_NUMBER: _builtins.int
+    NOTES_FIELD_NUMBER: _builtins.int
     cluster: _builtins.str
     """Its name."""
     reachable: _builtins.bool
@@ -148,6 +151,18 @@ class ClusterStatus(_message.Message):
     def orphans(self) -> _containers.RepeatedCompositeFieldContainer[Global___Orphan]:
         """Things that look like ours and belong to no run. They are shown, and left."""
 
+    @_builtins.property
+    def signals(self) -> _containers.RepeatedCompositeFieldContainer[Global___CapacitySignal]:
+        """What was seen to happen to capacity there: the last of each kind for each flavor, newest first."""
+
+    @_builtins.property
+    def known(self) -> _containers.RepeatedCompositeFieldContainer[Global___CapacityFact]:
+        """What else is known of its capacity, and who says so."""
+
+    @_builtins.property
+    def notes(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """What its operators should know: what contradicts itself, what cannot be offered, who is not heard."""
+
     def __init__(
         self,
         *,
@@ -161,14 +176,125 @@ class ClusterStatus(_message.Message):
         orphans: _abc.Iterable[Global___Orphan] | None = ...,
         not_configured: _builtins.bool = ...,
         silence_message: _builtins.str = ...,
+        signals: _abc.Iterable[Global___CapacitySignal] | None = ...,
+        known: _abc.Iterable[Global___CapacityFact] | None = ...,
+        notes: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["seen_time", b"seen_time", "silent_time", b"silent_time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["blind", b"blind", "cluster", b"cluster", "flavors", b"flavors", "not_configured", b"not_configured", "orphans", b"orphans", "reachable", b"reachable", "seen_time", b"seen_time", "silence_message", b"silence_message", "silent_time", b"silent_time", "store_reachable", b"store_reachable"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["blind", b"blind", "cluster", b"cluster", "flavors", b"flavors", "known", b"known", "not_configured", b"not_configured", "notes", b"notes", "orphans", b"orphans", "reachable", b"reachable", "seen_time", b"seen_time", "signals", b"signals", "silence_message", b"silence_message", "silent_time", b"silent_time", "store_reachable", b"store_reachable"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___ClusterStatus: _TypeAlias = ClusterStatus  # noqa: Y015
+
+@_typing.final
+class CapacitySignal(_message.Message):
+    """Something that happened to capacity, or was advised about it."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    QUEUE_FIELD_NUMBER: _builtins.int
+    FLAVOR_FIELD_NUMBER: _builtins.int
+    KIND_FIELD_NUMBER: _builtins.int
+    UNKNOWN_FIELD_NUMBER: _builtins.int
+    TIME_FIELD_NUMBER: _builtins.int
+    COUNT_FIELD_NUMBER: _builtins.int
+    SOURCE_FIELD_NUMBER: _builtins.int
+    MESSAGE_FIELD_NUMBER: _builtins.int
+    GPUS_FIELD_NUMBER: _builtins.int
+    WAIT_FIELD_NUMBER: _builtins.int
+    queue: _builtins.str
+    """The queue."""
+    flavor: _builtins.str
+    """The flavor."""
+    kind: _builtins.str
+    """What happened: STOCKOUT, PARTIAL, NODES_CAME, ADMITTED, STARTED, PREEMPTED, QUOTA_REFUSED,
+    NODE_LOST, REFUSED or ADVISED; another word is the cluster's own.
+    """
+    unknown: _builtins.bool
+    """Whether it is a word that the broker has no meaning for, and goes on without."""
+    count: _builtins.int
+    """How often, as far as it is remembered."""
+    source: _builtins.str
+    """Who says so."""
+    message: _builtins.str
+    """What was said, the last time."""
+    gpus: _builtins.int
+    """Accelerators that it was about, 0 when it is not told."""
+    @_builtins.property
+    def time(self) -> _timestamp_pb2.Timestamp:
+        """When it happened last."""
+
+    @_builtins.property
+    def wait(self) -> _duration_pb2.Duration:
+        """How long was waited for it, unset when nothing was."""
+
+    def __init__(
+        self,
+        *,
+        queue: _builtins.str = ...,
+        flavor: _builtins.str = ...,
+        kind: _builtins.str = ...,
+        unknown: _builtins.bool = ...,
+        time: _timestamp_pb2.Timestamp | None = ...,
+        count: _builtins.int = ...,
+        source: _builtins.str = ...,
+        message: _builtins.str = ...,
+        gpus: _builtins.int = ...,
+        wait: _duration_pb2.Duration | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["time", b"time", "wait", b"wait"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["count", b"count", "flavor", b"flavor", "gpus", b"gpus", "kind", b"kind", "message", b"message", "queue", b"queue", "source", b"source", "time", b"time", "unknown", b"unknown", "wait", b"wait"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CapacitySignal: _TypeAlias = CapacitySignal  # noqa: Y015
+
+@_typing.final
+class CapacityFact(_message.Message):
+    """Something that is known of a flavor's capacity, in words."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    QUEUE_FIELD_NUMBER: _builtins.int
+    FLAVOR_FIELD_NUMBER: _builtins.int
+    SUBJECT_FIELD_NUMBER: _builtins.int
+    MESSAGE_FIELD_NUMBER: _builtins.int
+    SOURCE_FIELD_NUMBER: _builtins.int
+    TIME_FIELD_NUMBER: _builtins.int
+    queue: _builtins.str
+    """The queue."""
+    flavor: _builtins.str
+    """The flavor."""
+    subject: _builtins.str
+    """What is known, such as the GPU quota of the project."""
+    message: _builtins.str
+    """What is known of it."""
+    source: _builtins.str
+    """Who says so."""
+    @_builtins.property
+    def time(self) -> _timestamp_pb2.Timestamp:
+        """When."""
+
+    def __init__(
+        self,
+        *,
+        queue: _builtins.str = ...,
+        flavor: _builtins.str = ...,
+        subject: _builtins.str = ...,
+        message: _builtins.str = ...,
+        source: _builtins.str = ...,
+        time: _timestamp_pb2.Timestamp | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["time", b"time"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["flavor", b"flavor", "message", b"message", "queue", b"queue", "source", b"source", "subject", b"subject", "time", b"time"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CapacityFact: _TypeAlias = CapacityFact  # noqa: Y015
 
 @_typing.final
 class FlavorStatus(_message.Message):
@@ -194,6 +320,10 @@ class FlavorStatus(_message.Message):
     MAX_NODES_FIELD_NUMBER: _builtins.int
     STOPPED_FIELD_NUMBER: _builtins.int
     STARTUP_TIME_FIELD_NUMBER: _builtins.int
+    PARKED_FIELD_NUMBER: _builtins.int
+    BOOKING_WAIT_FIELD_NUMBER: _builtins.int
+    MAX_RUN_TIME_FIELD_NUMBER: _builtins.int
+    PROFILE_FIELD_NUMBER: _builtins.int
     queue: _builtins.str
     """The queue."""
     flavor: _builtins.str
@@ -224,6 +354,8 @@ class FlavorStatus(_message.Message):
     """The most machines there can be."""
     stopped: _builtins.bool
     """Whether the queue is stopped."""
+    parked: _builtins.int
+    """Quota that is held by those who wait for more of it, or for machines."""
     @_builtins.property
     def zones(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """The zones it may come from."""
@@ -235,6 +367,18 @@ class FlavorStatus(_message.Message):
     @_builtins.property
     def startup_time(self) -> _duration_pb2.Duration:
         """How long a machine takes to come."""
+
+    @_builtins.property
+    def booking_wait(self) -> _duration_pb2.Duration:
+        """In how long capacity that is booked now would come, unset when the cluster names no time."""
+
+    @_builtins.property
+    def max_run_time(self) -> _duration_pb2.Duration:
+        """How long a machine stays, unset until it is given back."""
+
+    @_builtins.property
+    def profile(self) -> Global___PodProfile:
+        """What ops lay over every gang of the flavor, unset where there is nothing of the kind."""
 
     def __init__(
         self,
@@ -257,10 +401,14 @@ class FlavorStatus(_message.Message):
         max_nodes: _builtins.int | None = ...,
         stopped: _builtins.bool = ...,
         startup_time: _duration_pb2.Duration | None = ...,
+        parked: _builtins.int | None = ...,
+        booking_wait: _duration_pb2.Duration | None = ...,
+        max_run_time: _duration_pb2.Duration | None = ...,
+        profile: Global___PodProfile | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_borrowable", b"_borrowable", "_max_nodes", b"_max_nodes", "_nodes_coming", b"_nodes_coming", "_nodes_free", b"_nodes_free", "_nominal", b"_nominal", "_pending", b"_pending", "_pending_gpus", b"_pending_gpus", "_reserved", b"_reserved", "_used", b"_used", "borrowable", b"borrowable", "max_nodes", b"max_nodes", "nodes_coming", b"nodes_coming", "nodes_free", b"nodes_free", "nominal", b"nominal", "pending", b"pending", "pending_gpus", b"pending_gpus", "price_per_gpu_hour", b"price_per_gpu_hour", "reserved", b"reserved", "startup_time", b"startup_time", "used", b"used"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_borrowable", b"_borrowable", "_max_nodes", b"_max_nodes", "_nodes_coming", b"_nodes_coming", "_nodes_free", b"_nodes_free", "_nominal", b"_nominal", "_parked", b"_parked", "_pending", b"_pending", "_pending_gpus", b"_pending_gpus", "_reserved", b"_reserved", "_used", b"_used", "booking_wait", b"booking_wait", "borrowable", b"borrowable", "max_nodes", b"max_nodes", "max_run_time", b"max_run_time", "nodes_coming", b"nodes_coming", "nodes_free", b"nodes_free", "nominal", b"nominal", "parked", b"parked", "pending", b"pending", "pending_gpus", b"pending_gpus", "price_per_gpu_hour", b"price_per_gpu_hour", "profile", b"profile", "reserved", b"reserved", "startup_time", b"startup_time", "used", b"used"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_borrowable", b"_borrowable", "_max_nodes", b"_max_nodes", "_nodes_coming", b"_nodes_coming", "_nodes_free", b"_nodes_free", "_nominal", b"_nominal", "_pending", b"_pending", "_pending_gpus", b"_pending_gpus", "_reserved", b"_reserved", "_used", b"_used", "accelerator", b"accelerator", "accelerators_per_node", b"accelerators_per_node", "borrowable", b"borrowable", "capacity_type", b"capacity_type", "flavor", b"flavor", "max_nodes", b"max_nodes", "nodes_coming", b"nodes_coming", "nodes_free", b"nodes_free", "nominal", b"nominal", "pending", b"pending", "pending_gpus", b"pending_gpus", "price_per_gpu_hour", b"price_per_gpu_hour", "queue", b"queue", "reserved", b"reserved", "startup_time", b"startup_time", "stopped", b"stopped", "used", b"used", "zones", b"zones"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_borrowable", b"_borrowable", "_max_nodes", b"_max_nodes", "_nodes_coming", b"_nodes_coming", "_nodes_free", b"_nodes_free", "_nominal", b"_nominal", "_parked", b"_parked", "_pending", b"_pending", "_pending_gpus", b"_pending_gpus", "_reserved", b"_reserved", "_used", b"_used", "accelerator", b"accelerator", "accelerators_per_node", b"accelerators_per_node", "booking_wait", b"booking_wait", "borrowable", b"borrowable", "capacity_type", b"capacity_type", "flavor", b"flavor", "max_nodes", b"max_nodes", "max_run_time", b"max_run_time", "nodes_coming", b"nodes_coming", "nodes_free", b"nodes_free", "nominal", b"nominal", "parked", b"parked", "pending", b"pending", "pending_gpus", b"pending_gpus", "price_per_gpu_hour", b"price_per_gpu_hour", "profile", b"profile", "queue", b"queue", "reserved", b"reserved", "startup_time", b"startup_time", "stopped", b"stopped", "used", b"used", "zones", b"zones"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__borrowable: _TypeAlias = _typing.Literal["borrowable"]  # noqa: Y015
     _WhichOneofArgType__borrowable: _TypeAlias = _typing.Literal["_borrowable", b"_borrowable"]  # noqa: Y015
@@ -272,6 +420,8 @@ class FlavorStatus(_message.Message):
     _WhichOneofArgType__nodes_free: _TypeAlias = _typing.Literal["_nodes_free", b"_nodes_free"]  # noqa: Y015
     _WhichOneofReturnType__nominal: _TypeAlias = _typing.Literal["nominal"]  # noqa: Y015
     _WhichOneofArgType__nominal: _TypeAlias = _typing.Literal["_nominal", b"_nominal"]  # noqa: Y015
+    _WhichOneofReturnType__parked: _TypeAlias = _typing.Literal["parked"]  # noqa: Y015
+    _WhichOneofArgType__parked: _TypeAlias = _typing.Literal["_parked", b"_parked"]  # noqa: Y015
     _WhichOneofReturnType__pending: _TypeAlias = _typing.Literal["pending"]  # noqa: Y015
     _WhichOneofArgType__pending: _TypeAlias = _typing.Literal["_pending", b"_pending"]  # noqa: Y015
     _WhichOneofReturnType__pending_gpus: _TypeAlias = _typing.Literal["pending_gpus"]  # noqa: Y015
@@ -291,6 +441,8 @@ class FlavorStatus(_message.Message):
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__nominal) -> _WhichOneofReturnType__nominal | None: ...
     @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__parked) -> _WhichOneofReturnType__parked | None: ...
+    @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__pending) -> _WhichOneofReturnType__pending | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__pending_gpus) -> _WhichOneofReturnType__pending_gpus | None: ...
@@ -300,6 +452,38 @@ class FlavorStatus(_message.Message):
     def WhichOneof(self, oneof_group: _WhichOneofArgType__used) -> _WhichOneofReturnType__used | None: ...
 
 Global___FlavorStatus: _TypeAlias = FlavorStatus  # noqa: Y015
+
+@_typing.final
+class PodProfile(_message.Message):
+    """What ops lay over every gang of a flavor: mounts, environment, sidecars, rights."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NAME_FIELD_NUMBER: _builtins.int
+    WIDENS_FIELD_NUMBER: _builtins.int
+    RESTRICTED_FIELD_NUMBER: _builtins.int
+    name: _builtins.str
+    """Its name: the flavor's, or "default"."""
+    restricted: _builtins.bool
+    """Whether a namespace under the pod security standard `restricted` admits it."""
+    @_builtins.property
+    def widens(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """What it opens that is closed without it, a sentence for each."""
+
+    def __init__(
+        self,
+        *,
+        name: _builtins.str = ...,
+        widens: _abc.Iterable[_builtins.str] | None = ...,
+        restricted: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["name", b"name", "restricted", b"restricted", "widens", b"widens"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___PodProfile: _TypeAlias = PodProfile  # noqa: Y015
 
 @_typing.final
 class Orphan(_message.Message):

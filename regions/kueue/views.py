@@ -15,12 +15,14 @@ from regions.kueue.end_hearing import FOLLOWS
 from regions.kueue.eta import eta_s
 from regions.kueue.explanation import Evidence, explain, is_ignored, verdict
 from regions.kueue.hearing import Heard
+from regions.kueue.machine_times import ends_s, history
 from regions.kueue.members import Member, Members
 from regions.kueue.objects import kinds
 from regions.kueue.objects.job_set import JobSet
 from regions.kueue.objects.pod import Pod
 from regions.kueue.recalling import Recalled
 from regions.kueue.scene import Scene
+from regions.kueue.telling import sentence, word_seen
 from regions.kueue.vocabulary import Word
 from regions.kueue.words import Verdict
 from regions.store_eye import Look
@@ -28,7 +30,6 @@ from regions.store_eye import Look
 MAX_LEFT = 2_000
 """Gangs that are shown although their objects are no more, the newest; whoever has not written
 their end down by then finds them absent."""
-MESSAGE_CHARACTERS = 900
 _ENDS = frozenset({Cause.MEMBER_EXITED, Cause.NODE_LOST, Cause.NODE_PREEMPTED})
 OCCUPIED_S = 604_800.0
 """A week."""
@@ -160,6 +161,7 @@ class Placements:
             stage=seen.stage if is_alive else Stage.ENDED,
             cause=said.cause,
             message=sentence(said),
+            said=word_seen(said),
             members=tuple(one.seen() for one in own),
             nodes_here=sum(one.is_alive for one in own),
             ahead=None,
@@ -246,16 +248,6 @@ def is_worn_out(gang: JobSet, now_s: float) -> bool:
     return is_occupant and created_s is not None and now_s - created_s > OCCUPIED_S
 
 
-def sentence(said: Verdict) -> str:
-    """Return what a user reads of a verdict."""
-    words = [f"{said.sentence}."]
-    if said.unknown and said.raw:
-        words.append(f"The cluster says: {said.raw}")
-    elif said.advice:
-        words.append(said.advice)
-    return " ".join(words)[:MESSAGE_CHARACTERS]
-
-
 def _in_line(said: Verdict, before: int, evidence: Evidence) -> Verdict:
     """Say more of a gang of which nothing is said, by how many stand before it."""
     if before:
@@ -309,36 +301,8 @@ def _seen(
         first_exit=said.member if is_exit else "",
         history=history(members, evidence.now_s),
         ends_s=ends_s(evidence),
+        said=word_seen(said),
     )
-
-
-def ends_s(evidence: Evidence) -> float | None:
-    """Return in how many seconds the first of a gang's machines ends as planned, None for none.
-
-    What the machine itself is told counts: how long it should have stayed is not when it goes.
-    """
-    nodes = evidence.nodes or {}
-    own = (nodes.get(pod.node) for pod in evidence.pods if pod.node and not pod.is_over)
-    times = (node.planned_end_s for node in own if node is not None)
-    ends = [at_s for at_s in times if at_s is not None]
-    return max(0.0, min(ends) - evidence.now_s) if ends else None
-
-
-def history(members: Iterable[Member], now_s: float) -> tuple[tuple[float, int], ...]:
-    """Return since how many seconds there are how many nodes, oldest first."""
-    steps: dict[float, int] = {}
-    for one in members:
-        came_s = one.created_s if one.bound_s is None else one.bound_s
-        steps[came_s] = steps.get(came_s, 0) + 1
-        if one.left_s is not None:
-            left_s = max(came_s, one.left_s)
-            steps[left_s] = steps.get(left_s, 0) - 1
-    found, nodes = [], 0
-    for at_s in sorted(steps):
-        if steps[at_s]:
-            nodes += steps[at_s]
-            found.append((max(0.0, now_s - at_s), nodes))
-    return tuple(found)
 
 
 def _occupied(placement: str, gang: JobSet) -> Shown:

@@ -26,6 +26,7 @@ from broker.history.commands import Command
 from broker.history.lineage import resumable
 from broker.history.refusals import Code, Refused
 from broker.model.capacity import ClusterFacts, Offer
+from broker.model.capacity_seen import CapacitySeen, ClusterWord
 from broker.model.check import ClusterCheck
 from broker.model.checkpoint import CheckpointRef
 from broker.model.faults import Fault
@@ -76,6 +77,8 @@ class Loops:
     copies: tuple[Replica, ...] = ()
     files: dict[str, bytes] = field(default_factory=dict)
     folder: str | None = None
+    capacities: dict[str, CapacitySeen] = field(default_factory=dict)
+    words: dict[str, ClusterWord] = field(default_factory=dict)
     checks: tuple[ClusterCheck, ...] = ()
     faults: list[tuple[str, Fault]] = field(default_factory=list)
 
@@ -87,6 +90,12 @@ class Loops:
 
     def orphans(self, region: str) -> tuple[Orphan, ...]:
         return tuple(one for one in self.strangers if one.cluster == region)
+
+    def capacity(self, cluster: str) -> CapacitySeen:
+        return self.capacities.get(cluster, CapacitySeen())
+
+    def word(self, placement: Placement) -> ClusterWord | None:
+        return self.words.get(placement.id)
 
     def explain(self, run: Run, now: Moment) -> Explanation:
         view = View(resumable)

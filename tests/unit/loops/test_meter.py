@@ -18,7 +18,11 @@ from broker.model.moment import Moment
 from broker.model.run import Run
 from broker.model.sightings import Orphan
 from broker.runtime.metrics import Metrics
+from regions.cluster import WordSeen
 from tests.builders import Story
+from tests.unit.loops.seeing import observation, placement_seen
+
+SAID = "Container.waiting:Frobnicating"
 
 
 @dataclass(slots=True)
@@ -116,3 +120,26 @@ def test_every_metric_is_told_by_the_meter() -> None:
     told = inspect.getsource(meter_module)
     names = [name for name in vars(Metrics()) if name != "registry"]
     assert [name for name in names if f"etrics.{name}" not in told] == []
+
+
+async def test_what_nobody_has_a_word_for_is_counted_once_while_it_lasts() -> None:
+    story, metrics, watched = Story().accepted().placed(), Metrics(), Watched()
+    meter = Meter(Book(story), watched, metrics, StoryClock(story))
+    (placement,) = story.run.placements.values()
+    strange = WordSeen(
+        word="UNKNOWN", fault="ORCHESTRATION", deed="", advice="", look_at="", raw="x", unknown=SAID
+    )
+
+    def counted() -> float | None:
+        labels = {"cluster": "alpha", "where": "Container.waiting"}
+        return metrics.registry.get_sample_value("broker_unknown_words_total", labels)
+
+    async def see(said: WordSeen | None) -> float | None:
+        shown = observation([placement_seen(placement, story.run, said=said)])
+        watched.sight.saw(shown, story.now, ())
+        await meter.tick()
+        return counted()
+
+    assert [await see(said) for said in (None, strange, strange, None, strange)] == [
+        *(None, 1.0, 1.0, 1.0, 2.0),
+    ]

@@ -8,13 +8,15 @@ import pytest
 
 from regions.cluster import Cause, Stage
 from regions.kueue import names
+from regions.kueue.machine_times import history
 from regions.kueue.members import Member, Members
 from regions.kueue.objects.job_set import JobSet
 from regions.kueue.objects.kinds import Unreadable
 from regions.kueue.scene import JOB_UID, Scene
 from regions.kueue.snapshot import Seen, Snapshot
-from regions.kueue.views import OCCUPIED_S, Placements, Shown, history, is_worn_out, to_let_go
+from regions.kueue.views import OCCUPIED_S, Placements, Shown, is_worn_out, to_let_go
 from regions.kueue.vocabulary import Word
+from regions.kueue.words import Deed
 from regions.launcher import exits, rules
 from regions.store_eye import Look
 from tests.unit.regions.kueue.tellings import (
@@ -30,6 +32,7 @@ from tests.unit.regions.kueue.tellings import (
     make_workload,
     reserved,
     said,
+    stuck,
     unbound,
     waiting,
 )
@@ -325,3 +328,19 @@ def test_whoever_left_because_a_machine_was_lost_is_not_what_ended_the_gang() ->
     crashed = member(ended(1), 0)
     seen = story.see(running, workload=admitted(), pods=[crashed])["p1"].seen
     assert seen.cause is Cause.MEMBER_EXITED
+
+
+def test_the_word_behind_a_sentence_crosses_the_port() -> None:
+    missing = stuck("CreateContainerConfigError", 'secret "hub" not found')
+    seen = Story().see(gang(), workload=admitted(), pods=[member(missing, 0)])["p1"].seen
+    assert seen.said is not None
+    assert (seen.said.word, seen.said.fault, seen.said.unknown) == ("SECRET_MISSING", "USER", "")
+    assert (seen.said.deed, seen.said.look_at) == (Deed.LEAVES.value, f"pod/{missing.meta.name}")
+
+
+def test_what_nobody_has_a_word_for_is_shown_as_it_was_said() -> None:
+    strange = stuck("Frobnicating", "the frob is not nicated")
+    seen = Story().see(gang(), workload=admitted(), pods=[member(strange, 0)])["p1"].seen
+    assert seen.said is not None
+    assert (seen.said.word, seen.said.unknown) == ("UNKNOWN", "Container.waiting:Frobnicating")
+    assert "the frob is not nicated" in seen.message

@@ -1,0 +1,32 @@
+"""A verdict as it crosses the port: the sentence that a user reads, and the word behind it. Pure.
+
+The rule: what nobody has a word for is told as the cluster said it. Read ``sentence`` first.
+"""
+
+from regions.cluster import WordSeen
+from regions.kueue.words import Verdict
+
+MESSAGE_CHARACTERS = 900
+
+
+def sentence(said: Verdict) -> str:
+    """Return what a user reads of a verdict."""
+    words = [f"{said.sentence}."]
+    if said.unknown and said.raw:
+        words.append(f"The cluster says: {said.raw}")
+    elif said.advice:
+        words.append(said.advice)
+    return " ".join(words)[:MESSAGE_CHARACTERS]
+
+
+def word_seen(said: Verdict) -> WordSeen:
+    """Return the word behind the sentence, with whose fault it is and what is done about it."""
+    return WordSeen(
+        word=said.word,
+        fault=said.fault.value,
+        deed=said.deed.value,
+        advice=said.advice,
+        look_at=said.look_at,
+        raw=said.raw,
+        unknown=said.unknown,
+    )
