@@ -112,7 +112,7 @@ async def _serve_with(
     try:
         await broker.begin(keeper, metrics, options.lifeline)
         await stopped.wait()
-        _part(has_lifeline=options.lifeline is not None)
+        _part(has_lifeline=options.lifeline is not None, has_embedded=broker.links.has_embedded)
     finally:
         keeper.stop()
         await server.stop(STOP_S)
@@ -180,13 +180,15 @@ def _greet(address: str, outward: str, broker: Broker) -> None:
     sys.stdout.flush()
 
 
-def _part(*, has_lifeline: bool) -> None:
+def _part(*, has_lifeline: bool, has_embedded: bool) -> None:
     """Say on one line that it stops, and what goes on without it."""
-    rest = (
-        "embedded regions end with the pipe that it was given"
-        if has_lifeline
-        else "what trains and what waits goes on; brokerd stop-embedded ends embedded regions too"
-    )
+    rest = "what trains and what waits goes on"
+    if has_embedded:
+        rest = (
+            "embedded regions end with the pipe that it was given"
+            if has_lifeline
+            else f"{rest}; brokerd stop-embedded ends embedded regions too"
+        )
     # Whoever read the greeting may be gone, which must neither keep it from stopping in order nor
     # leave anything in a buffer for the end of the process to trip over.
     with contextlib.suppress(OSError, ValueError):

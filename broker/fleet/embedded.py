@@ -58,6 +58,7 @@ class EmbeddedLink:
     """The way to an embedded cluster."""
 
     works: tuple[tuple[str, Work], ...] = ()
+    is_embedded = True
 
     def __init__(self, member: EmbeddedMember) -> None:
         self._member = member

@@ -31,6 +31,11 @@ class Link(Protocol):
         """What has to go on beside it, each by a name for operators."""
         ...
 
+    @property
+    def is_embedded(self) -> bool:
+        """Whether it is a process of this machine that the broker started."""
+        ...
+
     async def start(self, lifeline: int | None, *, is_known: bool) -> None:
         """Make it ready, and its store if it is new. ``is_known``: the log has met its store."""
         ...
@@ -121,6 +126,11 @@ class Links:
     def outposts(self) -> tuple[Outpost, ...]:
         """Each cluster behind its port."""
         return tuple(each.outpost for each in self.links)
+
+    @property
+    def has_embedded(self) -> bool:
+        """Whether one of them is embedded."""
+        return any(each.is_embedded for each in self.links)
 
     async def start(self, lifeline: int | None, *, known: Iterable[str] = ()) -> None:
         """Make all ready at once; ``known`` are the regions whose store the log has met.

@@ -70,6 +70,8 @@ class KueueMember:
 class KueueLink:
     """The way to a cluster with Kueue."""
 
+    is_embedded = False
+
     def __init__(self, member: KueueMember) -> None:
         self._member = member
         clock = SystemClock()

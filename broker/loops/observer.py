@@ -5,7 +5,7 @@ looked through. Read ``Observer.tick`` first.
 """
 
 import asyncio
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from broker.history.regional import RegionState, StoreDoubt
 from broker.loops.believing import believed, without_impostors, without_store
@@ -17,15 +17,19 @@ from broker.loops.sight import Sight
 from broker.loops.trust import Sound, Superseded, Trust, Unclaimed
 from broker.store.streams import BROKER_STREAM
 from regions.cluster import ClusterObservation, ClusterUnreachableError
+from regions.launcher.words import told
 
 LOOK_WITHIN_S = 20.0  # the port has a deadline of its own; this one is for a port that hangs
+SAID_MAX = 300  # characters of why a cluster does not answer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Silence:
-    """The cluster did not answer; ``store`` is what its region's store alone still tells."""
+    """The cluster did not answer, and why; ``store`` is what its region's store alone still
+    tells."""
 
     store: ClusterObservation | None
+    why: str
 
 
 class Observer:
@@ -74,9 +78,10 @@ class Observer:
                 return believed(await self._outpost.port.observe())
         except ClusterUnreachableError as error:
             store = error.observation
-            return _Silence(store=None if store is None else believed(store))
+            why = told(str(error), SAID_MAX)
+            return _Silence(store=None if store is None else believed(store), why=why)
         except TimeoutError:
-            return _Silence(store=None)
+            return _Silence(store=None, why=f"no answer within {LOOK_WITHIN_S:.0f} s")
 
     def _changed(self, look: ClusterObservation | _Silence) -> frozenset[str]:
         """Return the runs that a look shows changed; every one here when it cannot say."""
@@ -111,8 +116,9 @@ class Observer:
                 raise NewerIncarnationError(other.message)
             case StoreDoubt() as doubt:
                 doubted = without_store(seen, doubt.message)
-                is_heard = isinstance(look, ClusterObservation)
-                return (doubted if is_heard else _Silence(store=doubted)), doubt
+                if isinstance(look, _Silence):
+                    return replace(look, store=doubted), doubt
+                return doubted, doubt
             case Sound() | Unclaimed():
                 return look, None
 
@@ -128,7 +134,9 @@ class Observer:
             self._sight.saw(look, now, names, doubt, began_s=began_s)
         else:
             cluster = self._outpost.cluster
-            self._sight.heard_nothing(cluster, look.store, now, names, doubt, began_s=began_s)
+            self._sight.heard_nothing(
+                cluster, look.store, now, names, doubt, began_s=began_s, why=look.why
+            )
 
     async def _tell(self, name: str) -> None:
         run = self._desk.log.run(name)

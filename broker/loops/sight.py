@@ -169,11 +169,12 @@ class Sight:
         doubt: StoreDoubt | None = None,
         *,
         began_s: float | None = None,
+        why: str = "",
     ) -> None:
         """Take in a silence; ``store`` is what the region's store alone still tells, or None.
 
         ``names`` are the runs that it shows changed, ``doubt`` is why that store is not believed,
-        ``began_s`` as in ``saw``.
+        ``began_s`` as in ``saw``, ``why`` the words of whoever asked.
         """
         before = self.cluster(cluster)
         silent_s = now.elapsed_s if before.silent_since_s is None else before.silent_since_s
@@ -184,6 +185,7 @@ class Sight:
             is_store_reachable=is_readable,
             silent_since_elapsed_s=silent_s,
             doubt=_said(doubt),
+            silence=why,
         )
         sight = replace(
             before,
@@ -291,6 +293,7 @@ def _facts(before: ClusterSight, observation: ClusterObservation, now_s: float) 
         silent_since_elapsed_s=None,
         blind=observation.blind,
         doubt=None,
+        silence="",
     )
 
 

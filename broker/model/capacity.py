@@ -24,6 +24,7 @@ class SignalKind(StrEnum):
     QUOTA_REFUSED = "QUOTA_REFUSED"
     NODE_LOST = "NODE_LOST"
     REFUSED = "REFUSED"
+    ADVISED = "ADVISED"
 
 
 class Certainty(StrEnum):
@@ -60,7 +61,10 @@ class FlavorKey:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Signal:
-    """One observation about capacity, at broker time ``elapsed_s``, from ``source``."""
+    """One observation about capacity, at broker time ``elapsed_s``, from ``source``.
+
+    ``chance``: of an advice, how likely machines are to be had, 0 to 1.
+    """
 
     key: FlavorKey
     kind: SignalKind
@@ -69,6 +73,7 @@ class Signal:
     detail: str = ""
     gpus: int = 0
     wait_s: float | None = None
+    chance: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,6 +128,7 @@ class ClusterFacts:
 
     ``is_configured`` False: it was taken out of the configuration while runs have something there.
     ``doubt`` is why what answers as its store is not believed, a reason and a sentence, or None.
+    ``silence`` is why it does not answer, in the words of whoever asked it; empty: nobody says.
     """
 
     cluster: str
@@ -136,6 +142,7 @@ class ClusterFacts:
     blind: tuple[str, ...]
     is_configured: bool = True
     doubt: tuple[Reason, str] | None = None
+    silence: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -28,8 +28,9 @@ def silence_message(facts: ClusterFacts, policy: RegionPolicy, now: Moment) -> s
             " nothing starts there and no start there is closed until it does;"
             " what trains there trains on"
         )
+    why = f" ({facts.silence})" if facts.silence else ""
     return (
-        f"it does not answer now, and has not for {duration(silent_s)}: it is asked again and"
+        f"it does not answer now{why}, and has not for {duration(silent_s)}: it is asked again and"
         f" again, and nothing new is sent there; {_waiting(policy, silent_s)}; what trains there"
         f" is believed to train on, {_training(policy)}"
     )

@@ -37,6 +37,14 @@ def test_a_short_silence_is_said_with_what_comes_of_it() -> None:
     )
 
 
+def test_why_it_does_not_answer_is_said_in_the_words_of_whoever_asked() -> None:
+    facts = replace(SILENT, silence="the API server does not know us (401)")
+    said = silence_message(facts, RegionPolicy(), make_moment(100.0))
+    assert said.startswith(
+        "it does not answer now (the API server does not know us (401)), and has not for 6 s:"
+    )
+
+
 def test_a_long_silence_is_said_with_what_came_of_it() -> None:
     policy = replace(RegionPolicy(), replace_unreachable_after_s=1800.0)
     assert silence_message(SILENT, policy, make_moment(394.0)) == (
