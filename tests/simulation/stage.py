@@ -40,7 +40,8 @@ class Stage:
     """All that the parts of a play share.
 
     ``mortality`` is the chance to die at each point where brokerd can. ``restored_since_s`` is
-    when the backup was taken that the next life begins with, None for a plain restart.
+    when the backup was taken that the next life begins with, None for a plain restart, and
+    ``restored_s`` when one was put in the place of the log.
     """
 
     seed: int
@@ -58,6 +59,7 @@ class Stage:
     is_disk_full: bool = False
     writable_since_s: float = 0.0
     restored_since_s: float | None = None
+    restored_s: float = 0.0
     retention_s: float = 0.0
     down_until_s: float = 0.0
     is_over: bool = False
@@ -92,8 +94,9 @@ class Stage:
             if not run.is_ended:
                 truth.ended_s = None
             elif truth.ended_s is None:
-                # It was resumed after the backup: what is over by the log is kept anew from now.
-                truth.ended_s, truth.ended = self.loop.time(), run.state.value
+                # It was resumed after the backup: what is over by the log is kept anew from the
+                # restore, also when nobody ran for a while after it.
+                truth.ended_s, truth.ended = self.restored_s, run.state.value
             # What a user marked after the backup the log cannot know.
             marked = {(c.ref.epoch.folder, c.ref.step) for c in run.checkpoints if c.is_bad}
             truth.bad = {key: at_s for key, at_s in truth.bad.items() if key in marked}

@@ -335,7 +335,7 @@ class Trouble:
 
     def _put_back(self, data: Path) -> None:
         stage = self._stage
-        stage.restored_since_s = self._backup_s
+        stage.restored_since_s, stage.restored_s = self._backup_s, stage.loop.time()
 
         def clock(mark: ClockMark | None) -> SystemClock:
             return SystemClock(mark, stage.readings)

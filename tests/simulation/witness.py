@@ -63,7 +63,7 @@ class Witness:
         self.on_grant: Callable[[str], None] = lambda name: None
         self.counts: Counter[str] = Counter()
         self.changes = 0  # of disks under stores
-        self._excused: set[tuple[str, str]] = set()
+        self._struck_s: dict[tuple[str, str], float] = {}
 
     def note(self, about: str, text: str) -> None:
         """Keep a line for people."""
@@ -100,6 +100,10 @@ class Witness:
                 began_s=self._loop.time(),
             )
             self.counts["starts"] += 1
+            # What its cluster forgot of it before it began explains its end no more.
+            struck_s = self._struck_s.get((place.region, spec.placement))
+            if struck_s is not None:
+                record.runs[spec.run_key].struck_s.setdefault(gang.epoch, struck_s)
         gang.ranks.add(process.rank)
         gang.joined.add(process.rank)
         self.note(
@@ -134,13 +138,13 @@ class Witness:
 
     def excused(self, region: str, placement: str) -> None:
         """Something else struck this gang as well: a failure of it is not surely its own."""
-        if (region, placement) in self._excused:
+        if (region, placement) in self._struck_s:
             return
+        now_s = self._struck_s[region, placement] = self._loop.time()
         for gang in self.record.gangs.values():
             if (gang.place, gang.placement) == (region, placement):
-                self._excused.add((region, placement))
                 struck_s = self.record.runs[gang.run_key].struck_s
-                struck_s.setdefault(gang.epoch, self._loop.time())
+                struck_s.setdefault(gang.epoch, now_s)
 
     def saved(
         self, run_key: str, epoch: layout.EpochId, step: int, files: dict[str, bytes]
