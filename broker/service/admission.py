@@ -26,7 +26,8 @@ from broker.service.edge import Context, refuse
 from broker.service.errors import invalid
 from broker.service.rights import RIGHTS, Right, check_role, narrowed
 
-FIRST_MESSAGE_S = 30.0  # until a stream of requests has said what it is about
+FIRST_MESSAGE_S = 30.0  # until a call has said what it is about
+UNKNOWNS_MESSAGE_S = 5.0  # the same, where no token is wanted
 HEADER = "authorization"
 _SCHEME = "bearer "
 _log = logging.getLogger(__name__)
@@ -124,7 +125,7 @@ class Admission(grpc.aio.ServerInterceptor):
                 try:
                     yield
                 finally:
-                    del self._held[limit]
+                    self._held.pop(limit, None)
         except TimeoutError as error:
             if not limit.expired():
                 raise
@@ -134,13 +135,23 @@ class Admission(grpc.aio.ServerInterceptor):
         """Look at the tokens, and end the streams of those that are not valid any more."""
         self._keyring.refresh()
         wall_s = self._wall()
-        for limit, token in self._held.items():
-            if not self._keyring.still_holds(token, wall_s):
-                limit.reschedule(asyncio.get_running_loop().time())
+        over = [
+            limit
+            for limit, token in self._held.items()
+            if not self._keyring.still_holds(token, wall_s)
+        ]
+        for limit in over:
+            limit.reschedule(asyncio.get_running_loop().time())
+            del self._held[limit]  # once: what unwinds slowly must not be told again
 
 
 class _Guarded:
-    """One handler behind the checks."""
+    """One handler behind the checks.
+
+    To gRPC each is one that reads a stream of requests, also where a single one comes: such a
+    handler begins before the first has come, so that who has no token takes no place by sending
+    nothing.
+    """
 
     def __init__(self, admission: Admission, inner: Any, method: str) -> None:
         self._admission = admission
@@ -149,42 +160,42 @@ class _Guarded:
         self._right = RIGHTS.get(method)
 
     def handler(self) -> Handler:
-        """Return it in the form that gRPC wants, which is that of the handler itself."""
+        """Return it in the form that gRPC wants."""
         inner = self._inner
-        make, work = {
-            (False, False): (grpc.unary_unary_rpc_method_handler, self._one),
-            (True, False): (grpc.stream_unary_rpc_method_handler, self._many_to_one),
-            (False, True): (grpc.unary_stream_rpc_method_handler, self._one_to_many),
-            (True, True): (grpc.stream_stream_rpc_method_handler, self._many_to_many),
-        }[(inner.request_streaming, inner.response_streaming)]
+        if inner.response_streaming:
+            make, work = grpc.stream_stream_rpc_method_handler, self._many
+        else:
+            make, work = grpc.stream_unary_rpc_method_handler, self._one
         return make(
             work,
             request_deserializer=inner.request_deserializer,
             response_serializer=inner.response_serializer,
         )
 
-    async def _one(self, request: Any, context: Context) -> Any:
-        async with self._admitted(context) as token:
-            request = self._narrowed(token, request)
-            return await self._inner.unary_unary(request, context)
-
-    async def _one_to_many(self, request: Any, context: Context) -> None:
+    async def _one(self, requests: Any, context: Context) -> Any:
         async with self._admitted(context) as token, self._admission.held(token):
-            request = self._narrowed(token, request)
-            await _written(self._inner.unary_stream(request, context), context)
+            asked = await self._asked(token, requests)
+            inner = self._inner
+            work = inner.stream_unary if inner.request_streaming else inner.unary_unary
+            return await work(asked, context)
 
-    async def _many_to_one(self, requests: Any, context: Context) -> Any:
+    async def _many(self, requests: Any, context: Context) -> None:
         async with self._admitted(context) as token, self._admission.held(token):
-            async with asyncio.timeout(FIRST_MESSAGE_S):
-                first = await anext(requests, None)
-            if first is None:
-                raise invalid("header", "must come first")
-            first = self._narrowed(token, first)
-            return await self._inner.stream_unary(_chained(first, requests), context)
+            asked = await self._asked(token, requests)
+            inner = self._inner
+            work = inner.stream_stream if inner.request_streaming else inner.unary_stream
+            await _written(work(asked, context), context)
 
-    async def _many_to_many(self, requests: Any, context: Context) -> None:
-        async with self._admitted(context) as token, self._admission.held(token):
-            await _written(self._inner.stream_stream(requests, context), context)
+    async def _asked(self, token: Token | None, requests: Any) -> Any:
+        """Return what the handler is to be asked, once it is known that it may be."""
+        limit_s = UNKNOWNS_MESSAGE_S if token is None else FIRST_MESSAGE_S
+        async with asyncio.timeout(limit_s):
+            first = await anext(requests, None)
+        if first is None:
+            raise invalid("request", "did not come")
+        if token is not None and self._right is not None:
+            first = narrowed(self._right, token, first)
+        return _chained(first, requests) if self._inner.request_streaming else first
 
     @asynccontextmanager
     async def _admitted(self, context: Context) -> AsyncIterator[Token | None]:
@@ -194,11 +205,6 @@ class _Guarded:
                 yield token
         except Exception as error:  # noqa: BLE001 - the edge: nothing may leave as it is
             await refuse(context, error, self._method)
-
-    def _narrowed(self, token: Token | None, request: Any) -> Any:
-        if token is None or self._right is None:
-            return request
-        return narrowed(self._right, token, request)
 
 
 async def _written(answer: Any, context: Context) -> None:

@@ -3,6 +3,7 @@
     Exception
       Refused            history's, and the ports': code, reason, sentence, perhaps a field
       InvalidArgument    one or more fields of the request are not as they must be
+      DecodeError        protobuf's: the request is no message
       LogError           the store's
 
 Every other exception is a fault of ours: it is logged, and the client learns only that.
@@ -14,6 +15,7 @@ from dataclasses import dataclass
 
 import grpc
 from google.protobuf import any_pb2
+from google.protobuf.message import DecodeError
 from google.rpc import code_pb2, error_details_pb2, status_pb2
 
 from broker.history.refusals import Code, Refused
@@ -68,6 +70,9 @@ def status_of(error: Exception) -> status_pb2.Status:
             reasons = {v.reason for v in error.violations}
             reason = reasons.pop() if len(reasons) == 1 else Reason.INVALID_FIELD
             return _status("INVALID_ARGUMENT", reason, str(error), error.violations)
+        case DecodeError():
+            said = "the request is no message of the kind that is wanted"
+            return _status("INVALID_ARGUMENT", Reason.INVALID_FIELD, said)
         case Refused():
             fields = (Violation(field=error.field, message=error.message),) if error.field else ()
             return _status(error.code.value, error.reason, error.message, fields)

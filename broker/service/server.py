@@ -38,6 +38,7 @@ from broker.v1 import (
 )
 
 MESSAGE_MAX_BYTES = 4 * 1024 * 1024
+HANDSHAKE_MS = 10_000  # who connects and says nothing keeps a connection so long
 CALLS_AT_ONCE = 2_048  # watchers included; beyond it the answer is RESOURCE_EXHAUSTED
 OPTIONS = (
     ("grpc.max_receive_message_length", MESSAGE_MAX_BYTES),
@@ -158,10 +159,10 @@ async def build_server(ports: Ports, door: Door | None = None) -> Server:
     state = Health(ports.log, writing=(RUNS, REGIONS, TEAMS), reading=(LOCAL, BROKER))
     broker = BrokerService(ports, door)
 
-    async def filled(interceptors: tuple[grpc.aio.ServerInterceptor, ...]) -> OneDoor:
+    async def filled(*interceptors: grpc.aio.ServerInterceptor) -> OneDoor:
         server = OneDoor(
             grpc.aio.server(
-                options=OPTIONS,
+                options=(*OPTIONS, ("grpc.server_handshake_timeout_ms", HANDSHAKE_MS)),
                 maximum_concurrent_rpcs=CALLS_AT_ONCE,
                 interceptors=interceptors,
             )
@@ -177,8 +178,8 @@ async def build_server(ports: Ports, door: Door | None = None) -> Server:
         reflection.enable_server_reflection(names, server)
         return server
 
-    outward = None if door is None else await filled((door.admission,))
-    return Server(await filled(()), streams, state, outward, door)
+    outward = None if door is None else await filled(door.admission)
+    return Server(await filled(), streams, state, outward, door)
 
 
 RUNS, REGIONS, TEAMS, LOCAL, BROKER = (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -14,11 +15,15 @@ import pytest
 from google.protobuf import descriptor_pool, message_factory
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
+from hypothesis import given
+from hypothesis import strategies as st
 
 from broker.access.tokens import Role
 from broker.access.tries import REFILL_S, TRIES
+from broker.history.refusals import Refused
 from broker.model.sightings import Orphan
-from broker.service.rights import RIGHTS, OfRun, OfTeam, Right
+from broker.service.errors import InvalidArgument
+from broker.service.rights import RIGHTS, OfRun, OfTeam, Right, narrowed
 from broker.v1 import (
     broker_service_pb2,
     local_service_pb2,
@@ -113,11 +118,45 @@ async def all_called(stubs: Stubs, team: str) -> dict[str, Refusal | None]:
 def test_every_rpc_of_every_service_has_a_row_and_no_row_is_left_over() -> None:
     declared = {
         f"/{service.full_name}/{method.name}"
-        for module in PROTOS
+        for module in (*PROTOS, health_pb2, reflection_pb2)
         for service in module.DESCRIPTOR.services_by_name.values()
         for method in service.methods
     }
-    assert set(OURS) == declared
+    assert set(RIGHTS) == declared
+
+
+WORDS = [
+    "teams",
+    "/",
+    "vision",
+    "speech",
+    "runs",
+    "bundles",
+    "digits",
+    "-",
+    "..",
+    "0" * 64,
+    "\n",
+    "É",
+]
+
+
+@given(
+    path=st.sampled_from([path for path, right in OURS.items() if hasattr(right.whose, "field")]),
+    name=st.lists(st.sampled_from(WORDS), max_size=8).map("".join) | st.text(max_size=30),
+)
+def test_no_name_is_of_ones_team_but_that_of_ones_team(path: str, name: str) -> None:
+    right = OURS[path]
+    request: Any = message_factory.GetMessageClass(method_of(path).input_type)()
+    holder, field = request, getattr(right.whose, "field")  # noqa: B009 - OfNobody has none
+    if field == "header.parent":
+        holder, field = request.header, "parent"
+    setattr(holder, field, name)
+    try:
+        narrowed(right, BOB.token, request)
+    except (Refused, InvalidArgument):
+        return
+    assert re.match("teams/speech(/|$)", getattr(holder, field))
 
 
 @pytest.mark.parametrize("word", [None, "", "brk_", "x" * 4_000, BOB.word[:-1], f"{BOB.word}0"])
@@ -284,8 +323,6 @@ async def test_the_socket_of_this_machine_wants_no_token(out: Outward) -> None:
 async def test_a_path_on_the_brokers_machine_is_not_for_others(out: Outward) -> None:
     right = RIGHTS["/broker.v1.RunService/FetchCheckpoint"]
     request = run_service_pb2.FetchCheckpointRequest(parent=DIGITS, prefer_local_path=True)
-    from broker.service.rights import narrowed
-
     assert not narrowed(right, ANN.token, request).prefer_local_path
 
 
@@ -436,6 +473,62 @@ async def test_no_secret_is_in_a_log_an_event_or_an_answer(
     secrets = [one for who in ALL for one in (who.word, who.word[17:], who.token.digest)]
     text = caplog.text + "".join(said)
     assert [one for one in secrets if one in text] == []
+
+
+async def test_who_has_no_token_is_refused_before_a_word_was_said(out: Outward) -> None:
+    for path in OURS:
+        out.rig.readings.wait(REFILL_S)
+        async with out.calling("brk_guessed") as stubs:
+
+            async def nothing() -> AsyncIterator[bytes]:
+                await asyncio.Event().wait()
+                yield b""
+
+            call = stubs.channel.stream_stream(path)(nothing(), timeout=10)
+            with pytest.raises(grpc.RpcError) as caught:
+                await anext(aiter(call))
+            assert refusal_of(caught.value).code is C.UNAUTHENTICATED
+
+
+async def test_bytes_that_are_no_message_are_refused_as_such(
+    out: Outward, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def noise() -> AsyncIterator[bytes]:
+        yield b"\xff\xff\xff"
+
+    async with grpc.aio.secure_channel(
+        out.address,
+        grpc.ssl_channel_credentials(certificates.roots()),
+        interceptors=stamped(f"Bearer {OLA.word}"),
+    ) as channel:
+        for path in OURS:
+            method: Any = channel.stream_stream(path)
+            with pytest.raises(grpc.RpcError) as caught:
+                await anext(aiter(method(noise(), timeout=10)))
+            assert refusal_of(caught.value) == Refusal(C.INVALID_ARGUMENT, "INVALID_FIELD"), path
+    assert "Traceback" not in caplog.text
+
+
+async def test_a_stream_that_ends_slowly_is_told_once(out: Outward) -> None:
+    admission, token = out.door.admission, ANN.token
+    out.write(OLA)
+    seen = []
+
+    async def held() -> None:
+        async with admission.held(token):
+            try:
+                await asyncio.Event().wait()
+            except asyncio.CancelledError:
+                await admission.tick()
+                seen.append("ended")
+                raise
+
+    task = asyncio.ensure_future(held())
+    await asyncio.sleep(0)
+    await admission.tick()
+    with pytest.raises(Refused):
+        await task
+    assert seen == ["ended"]
 
 
 # ---- TLS ----------------------------------------------------------------------------------------
