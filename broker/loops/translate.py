@@ -262,6 +262,7 @@ def signal_of(cluster: str, seen: SignalSeen, now_s: float) -> Signal | None:
         detail=seen.detail[:SENTENCE_MAX],
         gpus=seen.gpus,
         wait_s=seen.wait_s,
+        chance=seen.chance if seen.chance is not None and 0.0 <= seen.chance <= 1.0 else None,
     )
 
 

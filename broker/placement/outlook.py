@@ -31,6 +31,11 @@ EVIDENCE_WEIGHT = 4.0
 BURST_S = 60.0  # what a reclaim does to eight nodes within a minute is one observation, not eight
 SKEW_S = 1.0  # ages are told with the clusters' clocks: asked and refused may seem to change places
 
+# What the cloud advises is a guess of somebody who sells: zones that were empty have been advised
+# at 0.9. New, it counts as half of one thing that was seen; the older, the less.
+ADVICE_WEIGHT = 2.0
+ADVICE_HALF_LIFE_S = 3600.0
+
 _GOOD: dict[SignalKind, float] = {SignalKind.NODES_CAME: 1.0, SignalKind.STARTED: 1.0}
 _BAD: dict[SignalKind, float] = {
     SignalKind.STOCKOUT: 1.0,
@@ -79,6 +84,7 @@ def outlook(
     takes_s: float | None = None
     bursts: dict[SignalKind, float] = {}
     in_burst: Counter[SignalKind] = Counter()
+    advice: Signal | None = None
     since_outage: Counter[SignalKind] = Counter()
     for signal in signals:
         age_s = max(0.0, now_s - signal.elapsed_s)
@@ -107,6 +113,10 @@ def outlook(
         elif signal.kind is SignalKind.ADMITTED and age_s <= DRAIN_WINDOW_S:
             admitted_gpus += signal.gpus
             oldest_s = min(oldest_s, signal.elapsed_s)
+        elif signal.kind is SignalKind.ADVISED:
+            advice = signal
+    said_to_come, said_to_fail = _advised(advice, now_s)
+    came, failed = came + said_to_come, failed + said_to_fail
     outage_s = _outage_age(outage_began_s, outage_seen_s, now_s, half_life_s)
     span_s = max(now_s - oldest_s, 60.0)
     return Outlook(
@@ -116,6 +126,15 @@ def outlook(
         drain_gpus_per_s=admitted_gpus / span_s if admitted_gpus else None,
         takes_s=takes_s,
     )
+
+
+def _advised(advice: Signal | None, now_s: float) -> tuple[float, float]:
+    """Return what an advice counts for, as times that nodes came and times that they did not."""
+    if advice is None or advice.chance is None:
+        return 0.0, 0.0
+    age_s = max(0.0, now_s - advice.elapsed_s)
+    weight = ADVICE_WEIGHT * 0.5 ** (age_s / ADVICE_HALF_LIFE_S)
+    return weight * advice.chance, weight * (1.0 - advice.chance)
 
 
 def came_since(signals: Iterable[Signal], since_s: float, gpus: int) -> bool:

@@ -8,7 +8,7 @@ import pytest
 from broker.model.capacity import Certainty, FlavorFacts, Signal, SignalKind
 from broker.model.intent import CapacityType
 from broker.placement.forecast import GATE_S, forecast
-from broker.placement.outlook import LOOK_AGAIN_MAX_S, Outlook, outlook
+from broker.placement.outlook import ADVICE_HALF_LIFE_S, LOOK_AGAIN_MAX_S, Outlook, outlook
 from tests.unit.placement.pictures import H100X8, make_flavor, signal
 
 FLAVOR = make_flavor()
@@ -48,6 +48,21 @@ def test_an_outage_that_lasts_is_looked_at_ever_more_rarely() -> None:
     assert old.look_again_s == 1_500.0
     ancient = believe((SignalKind.STOCKOUT, 1.0), (SignalKind.STOCKOUT, 99_999.0), now_s=100_000.0)
     assert ancient.look_again_s == LOOK_AGAIN_MAX_S
+
+
+def test_advice_is_believed_until_something_was_seen_and_fades() -> None:
+    def after(chance: float | None, *seen: SignalKind, at_s: float = 10_000.0) -> float:
+        advised = replace(signal(FLAVOR, SignalKind.ADVISED, at_s), chance=chance)
+        later = [signal(FLAVOR, kind, 10_000.0) for kind in seen]
+        return weighed([advised, *later], 10_000.0).chance
+
+    nothing = believe().chance
+    assert after(0.1) < nothing < after(0.95)
+    assert after(None) == nothing
+    # What the cloud sells as nearly certain is not, once it was tried.
+    assert after(0.95, SignalKind.STOCKOUT) < 0.5
+    assert after(0.1, SignalKind.NODES_CAME) > 0.5
+    assert after(0.1, at_s=10_000.0 - 6 * ADVICE_HALF_LIFE_S) == pytest.approx(nothing, abs=0.02)
 
 
 def test_on_demand_is_believed_more_than_spot_and_neither_is_certain() -> None:
