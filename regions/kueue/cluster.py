@@ -12,7 +12,7 @@ import asyncio
 import contextlib
 import random
 import time
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from dataclasses import replace
 
 from regions import observing
@@ -40,7 +40,7 @@ from regions.kueue.objects.job_set import JobSet
 from regions.kueue.orders import Orders
 from regions.kueue.recalling import Recaller
 from regions.kueue.scene import Scene
-from regions.kueue.scout import NOTHING, Scout, asked_of, bounded
+from regions.kueue.scout import NOTHING, Bounds, Scout, Spot, asked_of, bounded
 from regions.kueue.sight import Sight
 from regions.kueue.signals import Signals
 from regions.kueue.site import Site
@@ -94,10 +94,17 @@ class KueueCluster:
         self._survey = Survey(self._sight, settings, clock, wall_s)
         self._eye = TimedEye(store, store_s)
         self._members = Members()
-        self._recaller = Recaller(api, clock, settings.namespace, self._members)
+        self._recaller = Recaller(
+            api,
+            clock,
+            self._members,
+            cluster=settings.cluster,
+            namespace=settings.namespace,
+        )
         self._placements = Placements(settings.gate_fresh_s)
         self._signals = Signals(wall_s())
         self._scout = scout
+        self._bounds: Mapping[Spot, Bounds] = {}
         self._logs = Logs(api, clock, self._printer)
         self._orders = Orders(
             api,
@@ -275,6 +282,7 @@ class KueueCluster:
             report = self._scout.report(
                 asked_of(queues, scene.snapshot.flavors.objects, placements.values())
             )
+            self._bounds = report.bounds
         if look.trouble:
             partial.append(f"store: {look.trouble}")
         return ClusterObservation(
@@ -344,7 +352,9 @@ class KueueCluster:
 
     def _site_of(self, queue: Queue) -> Site:
         classes = self._survey.priority_classes
-        return site_of(queue, self._sight.snapshot(), classes, self._settings)
+        site = site_of(queue, self._sight.snapshot(), classes, self._settings)
+        told = self._bounds.get(Spot(queue=queue.queue, flavor=queue.flavor))
+        return replace(site, window_s=told.window_s) if told is not None else site
 
     def _classes(self) -> dict[str, int]:
         return dict(priority_classes(self._survey.priority_classes, self._settings))

@@ -42,7 +42,7 @@ def times(queue: Queue, site: Site) -> Times:
     """Return how long the end may take on this capacity."""
     # A longer one than the machine is left with would be cut short, and the launcher would believe
     # in seconds that it does not have. Where no machine is taken away it is the run's own wish.
-    window_s = site.profile.preemption_window_s or PREEMPTION_WINDOW_S.get(queue.capacity_type)
+    window_s = site.profile.preemption_window_s or _window_s(queue.capacity_type, site)
     whole_s = window_s if window_s is not None else 2.5 * queue.stop_grace_s + END_MARGIN_S
     whole_s = min(_MOST_GRACE_S, max(_LEAST_WINDOW_S, whole_s))
     notice_s = whole_s - END_MARGIN_S
@@ -52,6 +52,12 @@ def times(queue: Queue, site: Site) -> Times:
         # Of a short notice most is for saving: the launcher's own grace comes out of it.
         grace_s=min(queue.stop_grace_s, 0.4 * notice_s),
     )
+
+
+def _window_s(capacity_type: str, site: Site) -> float | None:
+    """Return how long a machine that is taken back leaves; None: such machines are not."""
+    usual_s = PREEMPTION_WINDOW_S.get(capacity_type)
+    return site.window_s if usual_s is not None and site.window_s is not None else usual_s
 
 
 def command(queue: Queue, site: Site) -> list[str]:
@@ -105,6 +111,7 @@ def _protocol(queue: Queue, site: Site) -> dict[str, str]:
         "BROKER_PLACEMENT": queue.placement,
         "BROKER_STORE": site.profile.store,
         "BROKER_REGION": site.region,
+        "BROKER_CLUSTER": site.cluster,
         "BROKER_WORK_DIR": WORK_DIR,
         "BROKER_GATE_TIMEOUT_S": _seconds(queue.gate_timeout_s),
         "BROKER_GATE_POLL_S": _seconds(pace.gate_poll_s),

@@ -1,9 +1,11 @@
 """Processes of started gangs that their store knows and nobody has seen: those of a former broker.
 
 The rule: a broker that was away has not seen who went meanwhile. Each process that an ``owner``
-lists wrote at its gate which pod it is, of which JobSet, and on which machine. One that left no
-word of its end and is not among the pods is taken to be alive, and asked for; when the cluster has
-no pod of it, what became of its machine tells the rest (``members``). Read ``Recaller`` first.
+lists wrote at its gate which pod it is, of which JobSet, on which machine of which cluster. One
+that left no word of its end and is not among the pods is taken to be alive, and asked for; when the
+cluster has no pod of it, what became of its machine tells the rest (``members``).
+
+Read ``Recaller`` first.
 """
 
 from collections.abc import Callable, Iterable
@@ -37,11 +39,14 @@ class Recalled:
 
 
 class Recaller:
-    """Finds what a former broker knew, and this one has to learn."""
+    """Finds what a former broker knew of a cluster's processes, and this one has to learn."""
 
-    def __init__(self, api: Api, clock: Clock, namespace: str, members: Members) -> None:
+    def __init__(
+        self, api: Api, clock: Clock, members: Members, *, cluster: str, namespace: str
+    ) -> None:
         self._api = api
         self._clock = clock
+        self._cluster = cluster
         self._namespace = namespace
         self._members = members
         self._recalled: dict[str, Recalled] = {}
@@ -49,7 +54,7 @@ class Recaller:
 
     def take_in(self, look: Look) -> None:
         """Take in the processes that the store knows and nobody has seen."""
-        for each in unaccounted(look, self._members.is_known):
+        for each in unaccounted(look, self._cluster, self._members.is_known):
             self._members.recall(each.member)
             self._recalled[each.member.uid] = each
 
@@ -108,14 +113,16 @@ class Recaller:
         return member is not None and member.is_unsought
 
 
-def unaccounted(look: Look, is_known: Callable[[str], bool]) -> Iterable[Recalled]:
-    """Return the listed processes that left no word of their end, and that nobody knows."""
+def unaccounted(look: Look, cluster: str, is_known: Callable[[str], bool]) -> Iterable[Recalled]:
+    """Return a cluster's listed processes that left no word of their end, and that nobody knows."""
     for epoch in look.epochs.values():
         if epoch.owner is OwnerState.STARTED and len(epoch.ends) < len(epoch.nonces):
-            yield from _of_epoch(look, epoch, is_known)
+            for each in _of_epoch(look, epoch, cluster):
+                if not is_known(each.member.uid):
+                    yield each
 
 
-def _of_epoch(look: Look, epoch: EpochSeen, is_known: Callable[[str], bool]) -> Iterable[Recalled]:
+def _of_epoch(look: Look, epoch: EpochSeen, cluster: str) -> Iterable[Recalled]:
     run = look.runs.get(epoch.key.run_key)
     in_store = run.placements.get(epoch.placement) if run is not None else None
     sightings = in_store.watch.sightings if in_store is not None else ()
@@ -125,7 +132,7 @@ def _of_epoch(look: Look, epoch: EpochSeen, is_known: Callable[[str], bool]) -> 
         is_open = gate.nonce in listed and gate.nonce not in ended
         # Whoever can write to the store can write any word: none of another kind is asked with.
         is_named = bool(gate.member and gate.gang) and names.is_label_value(gate.gang)
-        if is_open and is_named and not is_known(gate.member):
+        if is_open and is_named and gate.cluster == cluster:
             yield Recalled(
                 run_key=epoch.key.run_key,
                 placement=epoch.placement,

@@ -29,9 +29,12 @@ class Site:
     (empty: none). ``accelerator_label``: on GKE, the node label's value for the accelerator that is
     wanted, empty elsewhere. ``priority_classes`` are the cluster's classes for our gangs, by name.
     ``store_reach``: where the region's store is on the network, as every gang of it needs it.
+    ``window_s``: how long a machine that is taken back leaves to its pods, as its pool is told to;
+    None: nobody tells.
     """
 
     namespace: str
+    cluster: str
     region: str
     is_gke: bool
     node_labels: Mapping[str, str]
@@ -41,6 +44,7 @@ class Site:
     profile: Profile
     accelerator_label: str = ""
     store_reach: tuple[Reach, ...] = ()
+    window_s: float | None = None
     pace: Pace = field(default_factory=Pace)
 
 

@@ -54,6 +54,7 @@ def site_of(
     flavor = _flavor(queue, snapshot, settings)
     return Site(
         namespace=settings.namespace,
+        cluster=settings.cluster,
         region=settings.region,
         is_gke=settings.is_gke,
         node_labels=flavor.node_labels,

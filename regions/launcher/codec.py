@@ -78,6 +78,7 @@ def write_gate(gate: layout.Gate) -> bytes:
         member=told(gate.member, MAX_TEXT),
         node=told(gate.node, MAX_TEXT),
         gang=told(gate.gang, MAX_TEXT),
+        cluster=told(gate.cluster, MAX_TEXT),
     )
 
 
@@ -257,6 +258,7 @@ def _gate(fields: _Fields) -> layout.Gate:
         member=fields.text("member"),
         node=fields.text("node"),
         gang=fields.text("gang"),
+        cluster=fields.text("cluster"),
     )
 
 

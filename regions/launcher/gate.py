@@ -112,6 +112,7 @@ def _look(place: Place, known: _Knowledge) -> None:
             member=settings.member,
             node=settings.node,
             gang=settings.gang,
+            cluster=settings.cluster,
         )
         store.put(keys.gate(settings.placement, place.nonce), codec.write_gate(gate))
     if not isinstance(known.grant, layout.Grant):

@@ -47,8 +47,9 @@ class Gate:
 
     ``member`` is the cluster's own name of the process, never reused (a pod's uid), or empty: by it
     "the cluster saw this process gone" is said of a nonce. ``node`` is the machine it runs on and
-    ``gang`` the object whose process it is, in the same names, or empty: whoever comes later, and
-    finds the process gone, knows by these whom to ask about it.
+    ``gang`` the object whose process it is, in the same names, and ``cluster`` is which cluster
+    that is, as the broker calls it; or empty. Whoever comes later, and finds the process gone,
+    knows by these whom to ask about it: several clusters can share a store.
     """
 
     rank: int
@@ -57,6 +58,7 @@ class Gate:
     member: str = ""
     node: str = ""
     gang: str = ""
+    cluster: str = ""
 
 
 @dataclass(frozen=True)

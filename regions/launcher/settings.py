@@ -8,6 +8,7 @@
 ``BROKER_MEMBER``            the cluster's own name of this process, never reused (none)
 ``BROKER_NODE``              its name of the machine that this process is on (none)
 ``BROKER_GANG``              its name of the object that this process is of, never reused (none)
+``BROKER_CLUSTER``           which cluster that is, as the broker calls it (none)
 ``BROKER_WORK_DIR``          a local directory; each process makes a private one in it
 ``BROKER_GATE_TIMEOUT_S``    how long to stand at the gate (3600)
 ``BROKER_GATE_POLL_S``       how often the count moves and the gate is looked at (1)
@@ -74,6 +75,7 @@ class Settings:
     member: str
     node: str
     gang: str
+    cluster: str
     work_dir: str
     exit_file: Optional[str]
     gate_timeout_s: float
@@ -106,6 +108,7 @@ def read_settings(environ: Mapping[str, str], command: Tuple[str, ...]) -> Setti
         # Told on as they are, and part of no key: the length of a node's name is the cluster's.
         node=environ.get("BROKER_NODE", ""),
         gang=environ.get("BROKER_GANG", ""),
+        cluster=environ.get("BROKER_CLUSTER", ""),
         work_dir=_path(environ, "BROKER_WORK_DIR"),
         exit_file=exit_file and _path(environ, "BROKER_EXIT_FILE"),
         gate_timeout_s=seconds["BROKER_GATE_TIMEOUT_S"],

@@ -52,6 +52,7 @@ def make_site(**changes: Any) -> Site:
     profile = changes.pop("profile", None) or make_profile()
     site = Site(
         namespace="training",
+        cluster="west",
         region="europe-west4",
         is_gke=True,
         node_labels={"cloud.google.com/gke-spot": "true"},

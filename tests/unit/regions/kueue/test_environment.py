@@ -95,6 +95,7 @@ def test_a_run_overrides_defaults_and_neither_the_protocol_nor_the_profile() -> 
         "BROKER_STORE": "/etc",
         "BROKER_MEMBER": "me",
         "BROKER_NODE": "mine",
+        "BROKER_CLUSTER": "mine",
         "NCCL_NET": "Socket",
         "NCCL_DEBUG": "INFO",
     }
@@ -104,6 +105,7 @@ def test_a_run_overrides_defaults_and_neither_the_protocol_nor_the_profile() -> 
     assert env["BROKER_STORE"] == "/stores/eu"
     assert env["BROKER_MEMBER"] == UID
     assert (env["BROKER_NODE"], env["BROKER_GANG"]) == ("node-7", "uid-of-gang")
+    assert env["BROKER_CLUSTER"] == "west"
     assert env["NCCL_NET"] == "FasTrak"
     assert env["NCCL_DEBUG"] == "INFO"
     assert env["HOME"] == "/mine"
@@ -147,6 +149,23 @@ TIMES = {
         Times(container_s=5, notice_s=3.0, grace_s=0.0),
     ),
 }
+
+
+@pytest.mark.parametrize(
+    ("capacity_type", "profile_s", "pool_s", "expected_s"),
+    [
+        ("SPOT", None, 105.0, 105),
+        ("SPOT", 25.0, 105.0, 25),
+        ("SPOT", None, 0.0, 5),
+        ("RESERVED", None, 105.0, 77),
+    ],
+)
+def test_what_a_machines_pool_is_told_is_the_time_there_is(
+    capacity_type: str, profile_s: float | None, pool_s: float, expected_s: int
+) -> None:
+    profile = make_profile(**({"preemption_window_s": profile_s} if profile_s else {}))
+    queue, site = make_queue(capacity_type=capacity_type), make_site(profile=profile)
+    assert times(queue, replace(site, window_s=pool_s)).container_s == expected_s
 
 
 @pytest.mark.parametrize("case", TIMES)

@@ -100,9 +100,11 @@ class Story:
 
 
 @contextlib.asynccontextmanager
-async def returning(root: Path, objects: dict[str, list[Any]]) -> AsyncIterator[Story]:
+async def returning(
+    root: Path, objects: dict[str, list[Any]], *, theirs: str = "west"
+) -> AsyncIterator[Story]:
     store = DirectoryStore.create(str(root / "store"))
-    write(store)
+    write(store, theirs)
     cluster = Cluster()
     cluster.objects = objects
     async with serving() as server:
@@ -129,7 +131,7 @@ async def returning(root: Path, objects: dict[str, list[Any]]) -> AsyncIterator[
                 await running
 
 
-def write(store: DirectoryStore) -> None:
+def write(store: DirectoryStore, cluster: str) -> None:
     """What a gang that started leaves in its store."""
     keys, epoch = layout.RunKeys(GRANT.epoch.run_key), layout.EpochId(1, GRANT.epoch.nonce)
     grant = layout.Grant(
@@ -143,7 +145,7 @@ def write(store: DirectoryStore) -> None:
     )
     store.put(keys.grant(GRANT.placement), codec.write_grant(grant))
     for rank, nonce in enumerate(NONCES):
-        gate = layout.Gate(rank, nonce, 1, f"member-{rank}", f"node-{rank}", GANG)
+        gate = layout.Gate(rank, nonce, 1, f"member-{rank}", f"node-{rank}", GANG, cluster)
         store.put(keys.gate(GRANT.placement, nonce), codec.write_gate(gate))
     owner = layout.Started(epoch.nonce, GRANT.placement, NONCES)
     store.put(keys.owner(1), codec.write_owner(owner))
@@ -239,6 +241,15 @@ async def test_a_pod_of_which_only_the_watch_is_late_is_not_missed(tmp_path: Pat
         seen = await story.sought()
         assert epoch_of(seen).gone == frozenset()
         assert story.asked() > 0
+
+
+async def test_processes_of_another_cluster_at_the_same_store_are_not_this_ones_to_miss(
+    tmp_path: Path,
+) -> None:
+    objects = {"/api/v1/nodes": [kube.node("node-0"), kube.node("node-1")]}
+    async with returning(tmp_path, objects, theirs="east") as story:
+        assert epoch_of(await story.sought()).gone == frozenset()
+        assert story.asked() == 0
 
 
 @pytest.mark.parametrize("answer", [{"items": 3}, {"items": [{"metadata": {}}]}])
