@@ -42,6 +42,8 @@ from tests.contract.cluster.world import Knows, Shape
 FLAVOR = "h100"
 ZONE = "europe-west4-b"
 MOUNT = "/stores/west"
+WINDOW_S = 8.0
+"""From the word to go until a process is killed. The real one is twice as long, for every case."""
 JOBSET = "jobset.x-k8s.io/v1alpha2"
 PRIORITIES = {"contract-0": 0, "contract-5": 5}
 NODE = {"cpu": "16", "memory": "64Gi", GPU: "1", "pods": "20", "ephemeral-storage": "1Ti"}
@@ -79,6 +81,7 @@ class KueueWorld:
         )
         profile = {
             "store": MOUNT,
+            "preemption_window_s": WINDOW_S,
             "volumes": [{"name": "store", "mount_path": MOUNT, "host_path": str(self.store)}],
         }
         known = FlavorSettings(
