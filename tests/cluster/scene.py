@@ -21,8 +21,10 @@ from tests.cluster.rig.brokerd import IMAGE, PRICES, TEAM, Brokerd, Joined
 from tests.cluster.rig.children import ROOT
 from tests.cluster.rig.rig import Rig
 from tests.cluster.rig.waiting import wait_until
+from tests.cluster.views import bare_workload
 from tests.killed import laws
 
+OTHERS = "others"
 JOBSET = "jobset.x-k8s.io/v1alpha2"
 GANG = ROOT / "tests" / "killed" / "gang.py"
 
@@ -58,6 +60,35 @@ class Scene:
         intent = parse_intent("\n".join(lines).encode(), "scene", {})
         with self.brokerd.client() as client:
             return client.runs.submit(TEAM, intent.message, run_id=run_id).name
+
+    def hedge_after(self, seconds: int) -> None:
+        """Have a run that waits for quota in one region wait in another one too, after so long."""
+        with self.brokerd.client() as client:
+            for region in self.places:
+                policy = client.regions.policy(region)
+                policy.patience.quota.FromSeconds(seconds)
+                client.regions.set_policy(region, policy)
+
+    def fill(self, region: str, gpus: int = 32) -> None:
+        """Have somebody else hold the spot quota of a region; return when they do."""
+        place = self.places[region]
+        body = bare_workload(OTHERS, place.namespace, place.queue, gpus)
+        spec = body["spec"]["podSets"][0]["template"]["spec"]
+        spec["nodeSelector"] = {fleet.PROVISIONING: "spot"}
+        spec["tolerations"] = [{"operator": "Exists"}]
+        place.region.api.create(body)
+
+        def holds() -> bool:
+            found = place.region.api.find(fleet.KUEUE, "Workload", OTHERS, place.namespace) or {}
+            held = found.get("status", {}).get("conditions", [])
+            return any(c["type"] == "QuotaReserved" and c["status"] == "True" for c in held)
+
+        wait_until(holds, 30, f"that others hold the quota of {region}")
+
+    def free(self, region: str) -> None:
+        """Have them give it back."""
+        place = self.places[region]
+        place.region.api.delete(fleet.KUEUE, "Workload", OTHERS, place.namespace)
 
     def run(self, name: str) -> run_pb2.Run:
         """Return a run as it stands."""

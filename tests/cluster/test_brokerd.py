@@ -6,13 +6,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.cluster.conftest import ZONES, Place
+from tests.cluster.conftest import ZONES
 from tests.cluster.gangs import is_alive
-from tests.cluster.rig import fleet
 from tests.cluster.rig.rig import Rig
 from tests.cluster.rig.waiting import wait_until
 from tests.cluster.scene import Scene, scene_of, trainer
-from tests.cluster.views import bare_workload
 from tests.killed import laws
 
 pytestmark = pytest.mark.cluster
@@ -72,7 +70,7 @@ def test_a_drained_run_goes_on_elsewhere_and_a_cancelled_one_leaves(scene: Scene
     scene.wait_gone(HERE)
 
     pids = {line.pid for line in scene.lines(name) if line.what == "start"}
-    assert scene.brokerd.cli("cancel", "moved", "--yes").returncode == 0
+    assert scene.brokerd.cli("cancel", "moved").returncode == 0
     scene.wait_for(name, "CANCELLED")
     wait_until(lambda: not any(map(is_alive, pids)), 30, "the processes' end")
     scene.wait_gone(THERE)
@@ -80,17 +78,13 @@ def test_a_drained_run_goes_on_elsewhere_and_a_cancelled_one_leaves(scene: Scene
 
 def test_of_two_legs_the_first_whole_gang_trains_and_the_other_leaves(rig: Rig) -> None:
     with scene_of(rig, (HERE, THERE), prices=CHEAP) as scene:
-        with scene.brokerd.client() as client:
-            for region in scene.places:
-                policy = client.regions.policy(region)
-                policy.patience.quota.FromSeconds(1)
-                client.regions.set_policy(region, policy)
-        for place in scene.places.values():
-            fill(place)
+        scene.hedge_after(1)
+        for region in scene.places:
+            scene.fill(region)
         name = scene.submit("hedged")
         wait_until(lambda: all(map(scene.gangs, scene.places)), 60, "a leg in both regions")
-        for place in scene.places.values():
-            place.region.api.delete(fleet.KUEUE, "Workload", "others", place.namespace)
+        for region in scene.places:
+            scene.free(region)
         scene.wait_for(name, "SUCCEEDED", "FAILED")
         assert laws.finished(scene.lines(name)) == {name: {0, 1}}
         assert laws.started_twice(scene.lines(name)) == []
@@ -99,26 +93,10 @@ def test_of_two_legs_the_first_whole_gang_trains_and_the_other_leaves(rig: Rig) 
             scene.wait_gone(region)
 
 
-def fill(place: Place) -> None:
-    """Have somebody else hold all spot quota of a place."""
-    body = bare_workload("others", place.namespace, place.queue, 32)
-    spec = body["spec"]["podSets"][0]["template"]["spec"]
-    spec["nodeSelector"] = {fleet.PROVISIONING: "spot"}
-    spec["tolerations"] = [{"operator": "Exists"}]
-    place.region.api.create(body)
-
-    def holds() -> bool:
-        found = place.region.api.find(fleet.KUEUE, "Workload", "others", place.namespace) or {}
-        held = found.get("status", {}).get("conditions", [])
-        return any(c["type"] == "QuotaReserved" and c["status"] == "True" for c in held)
-
-    wait_until(holds, 30, f"that others hold the quota of {place.namespace}")
-
-
 def test_what_is_wrong_is_named_and_what_is_missing_refused(scene: Scene) -> None:
     well = scene.brokerd.cli("doctor")
     assert well.returncode == 0, well.stdout
-    assert f"ok  {HERE}/gke-{HERE}: answers, seen 0s ago" in well.stdout
+    assert f"ok  {HERE}/gke-{HERE}: answers, seen " in well.stdout
     shown = scene.brokerd.cli("regions", "show", HERE).stdout
     assert "training/spot" in shown
     assert "8xH100" in shown
@@ -138,7 +116,7 @@ def test_what_is_wrong_is_named_and_what_is_missing_refused(scene: Scene) -> Non
     try:
         wait_until(lambda: scene.brokerd.cli("doctor").returncode == 4, 60, "the doctor's word")
         ill = scene.brokerd.cli("doctor").stdout
-        assert f"!!  {HERE}/gke-{HERE}: " in ill
+        assert f"!!  {HERE}/gke-{HERE}: it does not answer now (" in ill
         assert f"ok  {THERE}/gke-{THERE}: answers" in ill
         assert "has not answered for" in scene.brokerd.cli("regions").stdout
     finally:
