@@ -21,7 +21,7 @@ from broker.placement.rank import score
 from broker.placement.view import View
 
 LEAD_MIN_S = 120.0  # from being asked for to standing, where all goes well and nothing is measured
-HELD_SHARE = 0.5  # of its machines' time that a gang has before a successor is looked for at all
+HELD_SHARE = 0.5  # of a gang's time that it has before its end, or a successor, is looked at
 LOOKS_S = 10.0  # from an order in the log to what hears it, and back
 SAVES_SPREAD = 1.5  # the next save may take longer than the longest that was measured
 # A place as sure as this is waited for until its own time; a better one than that is never free.
@@ -51,12 +51,13 @@ def leaves_at_s(view: View, run: Run) -> float | None:
     given back with a notice ends its processes when that begins.
     """
     ends_s, placement, epoch = planned_end_s(view, run), _trains_on(run), run.open_epoch
-    if ends_s is None or placement is None or epoch is None:
+    if ends_s is None or placement is None or epoch is None or epoch.started_s is None:
         return None
     policy, flavor = view.region(epoch.region).policy, view.flavors.get(placement.site.key)
     notice_s = 0.0 if flavor is None else flavor.preemption_notice_s or 0.0
     margin_s = saves_within_s(view, run, epoch) + policy.fence_grace_s + notice_s + LOOKS_S
-    return ends_s - min(margin_s, HELD_SHARE * max(0.0, ends_s - _came_s(placement)))
+    # However short its machines are given for, half of what it has of them is for training.
+    return ends_s - min(margin_s, HELD_SHARE * max(0.0, ends_s - epoch.started_s))
 
 
 def saves_within_s(view: View, run: Run, epoch: Epoch) -> float:
@@ -72,10 +73,10 @@ def saves_within_s(view: View, run: Run, epoch: Epoch) -> float:
 
 def opens_at_s(view: View, run: Run) -> float | None:
     """Return from when on a successor may be asked for (broker seconds), None for never."""
-    at_s, placement = leaves_at_s(view, run), _trains_on(run)
-    if at_s is None or placement is None:
+    at_s, epoch = leaves_at_s(view, run), run.open_epoch
+    if at_s is None or epoch is None or epoch.started_s is None:
         return None
-    return at_s - HELD_SHARE * max(0.0, at_s - _came_s(placement))
+    return at_s - HELD_SHARE * max(0.0, at_s - epoch.started_s)
 
 
 def wants_successor(view: View, run: Run, legs: list[Placement], now: Moment) -> bool:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,7 +20,7 @@ from regions.local.config import WorldConfig
 from regions.local.faults import Restore, WorldFault
 from regions.local.nodes import warm
 from regions.local.recovery import lose_all
-from regions.local.state import GangSpec, State, WithdrawOrder
+from regions.local.state import GangSpec, Job, State, WithdrawOrder
 from regions.local.views import Showcase
 from regions.local.world import World
 from tests.fakes.region_store import ControlStore, Objects
@@ -29,6 +30,7 @@ from tests.simulation.training import Gang
 from tests.simulation.witness import Witness
 
 PASSES = 30
+ENDS_SOON_S = 0.05
 STRUCK = (Cause.NODE_PREEMPTED, Cause.NODE_LOST, Cause.EVICTED, Cause.WITHDRAWN)
 
 
@@ -80,6 +82,8 @@ class Place:
         self._gangs: dict[tuple[str, str], Gang] = {}
         self._timer: asyncio.TimerHandle | None = None
         self._is_turning = False
+        self.on_planned_end: Callable[[Place, Job], None] = lambda place, job: None
+        self._ends_awaited: set[str] = set()
         state = State(boot_id="boot", began_s=loop.time())
         warm(config, state, loop.time())
         self.world = World(config, state, lambda: f"{chance.getrandbits(48):012x}")
@@ -104,12 +108,28 @@ class Place:
             self.showcase.refresh(self.config, self.world.state)
         finally:
             self._is_turning = False
+        self._await_ends()
         if self._timer is not None:
             self._timer.cancel()
         at_s = self.world.next_at_s()
         if at_s is not None:
             wait_s = max(0.1, at_s - self._loop.time())
             self._timer = self._loop.call_later(wait_s, self.turn)
+
+    def _await_ends(self) -> None:
+        """Look, a moment before machines go as planned, who is on them."""
+        for node in self.world.state.nodes.values():
+            if node.ends_at_s is None or node.dies_at_s is None or node.id in self._ends_awaited:
+                continue
+            self._ends_awaited.add(node.id)
+            wait_s = max(0.0, node.dies_at_s - self._loop.time() - ENDS_SOON_S)
+            self._loop.call_later(wait_s, self._ends, node.id)
+
+    def _ends(self, name: str) -> None:
+        node = self.world.state.nodes.get(name)
+        job = None if node is None else self.world.state.jobs.get(node.holder)
+        if node is not None and job is not None and node.takes_at_s is None and not self.is_down:
+            self.on_planned_end(self, job)
 
     def queue(self, spec: GangSpec) -> Outcome:
         """Take in a gang."""

@@ -18,6 +18,7 @@ from broker.history.commands import (
     Command,
     ExplainWait,
     FailRun,
+    RequestDrain,
     ResumeRun,
     SetCaps,
     SubmitRun,
@@ -176,6 +177,16 @@ class HidesSilence(Around):
         return done
 
 
+class LetsMachinesGo(Around):
+    """A log that asks nobody to save whose machines go as planned."""
+
+    async def handle(self, stream: str, command: Command, actor: Actor) -> tuple[Recorded, ...]:
+        if isinstance(command, RequestDrain) and command.reason is Reason.PLANNED_END:
+            return ()
+        done: tuple[Recorded, ...] = await self.inner.handle(stream, command, actor)
+        return done
+
+
 class LiftsCaps(Around):
     """A log that sets no caps."""
 
@@ -247,6 +258,7 @@ PLANTED = {
     "a gate that is never left": Plant(
         law="law 8", pieces=Pieces(wrap_port=WithdrawsNothing, next_step=never_leaves)
     ),
+    "a planned end without a word": Plant(law="law 8", pieces=_log(LetsMachinesGo)),
     "a silence that is not said": Plant(law="law 9", pieces=_log(HidesSilence)),
     "a start from nothing": Plant(law="law 4", pieces=_log(BeginsAnew), first_seed=5),
     "a removed stranger": Plant(law="law 10", pieces=Pieces(wrap_port=RemovesStrangers)),

@@ -19,6 +19,8 @@ from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
 
+from msgspec import structs
+
 from broker.history.commands import UncordonRegion
 from regions.local.config import FlavorConfig, QueueConfig, QuotaConfig, WorldConfig
 from tests.simulation.disks import Disks
@@ -145,7 +147,7 @@ class Theater:
                 await self._all_acts()
             except* Enough:
                 raise Enough from None
-        self.stage.witness.check_drains()
+        self.stage.witness.check_stories()
         return self._outcome(self._loop.time() - began_s)
 
     async def _all_acts(self) -> None:
@@ -185,6 +187,8 @@ class Theater:
         stage = self.stage
         chance = stage.dice(f"world {region}")
         flavors = [_flavor(chance, kind) for kind in ("SPOT", "ON_DEMAND", "FLEX")]
+        stays_s = stage.dice(f"stays {region}").choice((None, 50.0, 130.0, 130.0))
+        flavors[-1] = structs.replace(flavors[-1], max_run_s=stays_s)
         quotas = tuple(
             QuotaConfig(flavor=flavor.name, nominal=4, borrowing_limit=2) for flavor in flavors
         )
@@ -208,6 +212,7 @@ class Theater:
             pieces=stage.pieces,
         )
         stage.places[region] = place
+        place.on_planned_end = stage.planned_end
         stage.witness.objects[region] = place.objects
 
     async def _keep_alive(self, group: asyncio.TaskGroup) -> None:

@@ -102,7 +102,7 @@ class Process:
         self.is_gone = False
         self.is_training = False
         self.grant: layout.Grant | None = None
-        self.since_s = ground.now_s()
+        self.since_s = self.trains_since_s = ground.now_s()
         self.stop_heard_s: float | None = None
         self.hears_since_s = self.since_s
         self.control = control(self)
@@ -236,6 +236,7 @@ class Process:
 
     def _begin(self, grant: layout.Grant) -> None:
         self.is_training = True
+        self.trains_since_s = self.ground.now_s()
         self.grant = grant
         self._heeded = self._notices
         self._gang = self.ground.gang_of(self, grant)

@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING
 
 from broker.model.run import Run
 from regions.launcher import layout
+from regions.local.state import Job
 from tests.fakes.region_store import Objects, OpenLine, RegionContent
-from tests.simulation import laws
+from tests.simulation import handing_over, laws
 from tests.simulation.pieces import Pieces
 from tests.simulation.place import Place, Weather
 from tests.simulation.port import Post
@@ -181,16 +182,33 @@ class Stage:
                     found = laws.law_9_silence_is_said(run, place.cluster, began_s, silent_s)
                     self.witness.breach("law 9", run.uid, found)
 
+    def planned_end(self, place: Place, job: Job) -> None:
+        """See whether machines go as planned under a gang that nobody asked to save."""
+        life, now_s = self.life, self.loop.time()
+        if life is None or life.log is None or life.is_dead or life.is_former:
+            return
+        self._note_trouble(now_s)
+        well_s = now_s - max(self.clear_since_s, life.since_s, self.writable_since_s)
+        training = [
+            process
+            for process in place.processes.values()
+            if process.spec.placement == job.name and process.is_training and not process.is_gone
+        ]
+        if not training or training[0].grant is None:
+            return
+        self.witness.counts["planned ends met"] += 1
+        trained_s = now_s - max(process.trains_since_s for process in training)
+        keys, epoch = layout.RunKeys(job.run_key), training[0].grant.epoch
+        asked = [place.objects.get(key) for key in (keys.drain(epoch), keys.fence(epoch))]
+        is_asked = any(one is not None for one in asked)
+        found = handing_over.law_8_who_leaves_as_planned_is_asked_to_save(
+            job.name, min(well_s, trained_s), is_asked=is_asked
+        )
+        self.witness.breach("law 8", job.run_key, found)
+
     def _look_at_what_is_held(self, now_s: float, since_s: float) -> None:
         """See whether a run that is over still holds something though all has been well."""
-        weathers = [place.weather for place in self.places.values()]
-        is_clear = self.post == Post() and not self.is_disk_full and not self.mortality
-        is_down = any(
-            place.is_down or place.is_store_other or place.objects.refuses is not None
-            for place in self.places.values()
-        ) or bool(self.in_doubt())
-        if not is_clear or is_down or any(weather != Weather() for weather in weathers):
-            self.clear_since_s = now_s
+        self._note_trouble(now_s)
         clear_s = now_s - max(self.clear_since_s, since_s)
         for place in self.places.values() if clear_s > HELD_S else ():
             for job in place.world.state.live_jobs():
@@ -206,6 +224,17 @@ class Stage:
                         job.name, truth.name, over_s
                     )
                     self.witness.breach("law 8", job.run_key, found)
+
+    def _note_trouble(self, now_s: float) -> None:
+        """Keep since when nothing stands between brokerd and its regions."""
+        weathers = [place.weather for place in self.places.values()]
+        is_clear = self.post == Post() and not self.is_disk_full and not self.mortality
+        is_down = any(
+            place.is_down or place.is_store_other or place.objects.refuses is not None
+            for place in self.places.values()
+        ) or bool(self.in_doubt())
+        if not is_clear or is_down or any(weather != Weather() for weather in weathers):
+            self.clear_since_s = now_s
 
     def _look_at(self, place: Place, process: Process, now_s: float) -> None:
         """See whether somebody trains who was told to stop and could hear it."""

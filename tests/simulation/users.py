@@ -61,6 +61,7 @@ PATIENCE = Patience(
     content_s=200.0,
 )
 GATE_TIMEOUT_S = 240.0
+LONG = 0.15  # of the runs
 
 
 class Users:
@@ -74,6 +75,7 @@ class Users:
         self._serial = 0
         self._group = group
         self._races = stage.dice("races")
+        self._long = stage.dice("long runs")
         self._haste = self._races.choice((0.0, 0.1, 0.5))
         self._until_s = 0.0
         stage.witness.on_grant = self._hear_of_a_grant
@@ -155,7 +157,13 @@ class Users:
             is_stubborn=chance.random() < 0.2,
             peer_s=chance.choice((8.0, 8.0, 60.0)),
         )
+        types: tuple[CapacityType, ...]
         types = (CapacityType.SPOT, CapacityType.ON_DEMAND, CapacityType.FLEX)
+        if self._long.random() < LONG:
+            # It outlasts machines that are given for a while, and has no others.
+            steps = self._long.choice((100, 160))
+            program = replace(program, steps=steps, step_s=1.0, save_every=10)
+            types = (CapacityType.FLEX,)
         max_wait_s = chance.choice((None, None, 300.0, 900.0))
         return Intent(
             team=team,

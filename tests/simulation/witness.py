@@ -21,7 +21,7 @@ from broker.model.states import RunState
 from regions.launcher import layout
 from regions.local.state import WithdrawOrder
 from tests.fakes.region_store import Objects, Stored
-from tests.simulation import laws
+from tests.simulation import handing_over, laws
 from tests.simulation.record import Acked, Damage, GangTruth, OwnFailure, Record, SealTruth
 
 if TYPE_CHECKING:
@@ -287,6 +287,8 @@ class Witness:
                     truth.bad.pop(key, None)
             case happened.Sealed():
                 self.counts["closes"] += 1
+            case happened.Requeued() if event.reason is Reason.PLANNED_END:
+                self.counts["handovers"] += 1
             case happened.Resumed():
                 truth.resumed_s, truth.ended_s, truth.ended = self._loop.time(), None, ""
             case happened.Ended():
@@ -370,12 +372,14 @@ class Witness:
         for name in gone:
             record.log.pop(name, None)
 
-    def check_drains(self) -> None:
-        """Look through every run's story for drains that nobody answered."""
+    def check_stories(self) -> None:
+        """Look through every run's story for what only the whole of it tells."""
         for name, stream in self.record.log.items():
             if "/runs/" in name:
                 uid = self.record.uids[name]
                 self.breach("law 9", uid, laws.law_9_an_unheard_drain_is_said(stream))
+                self.breach("law 7", uid, handing_over.law_7_a_handover_is_no_loss(stream))
+                self.breach("law 8", uid, handing_over.law_8_one_booking_at_a_time(stream))
 
     def check_waits(self, runs: Iterable[Run], now_s: float, began_s: float) -> None:
         """Look at what users are told of runs that wait; both times are broker time."""

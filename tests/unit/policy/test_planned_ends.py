@@ -54,6 +54,14 @@ def test_what_the_machines_themselves_are_told_counts_more_than_their_kind() -> 
     assert drain.reason is Reason.PLANNED_END
 
 
+def test_of_machines_that_are_soon_gone_half_is_for_training() -> None:
+    """Asked at once, the gang would be moved from one such place to the next and never train."""
+    scene = training()
+    scene.story.reported("alpha", PlacementState.RUNNING, Reason.TRAINING, machines_end_s=120.0)
+    assert drains(scene.told_after(59.0)) == []
+    assert len(drains(scene.told_after(1.0))) == 1
+
+
 def test_a_look_that_tells_no_end_takes_none_back() -> None:
     scene = training()
     scene.story.reported("alpha", PlacementState.RUNNING, Reason.TRAINING, machines_end_s=50_000.0)
