@@ -101,6 +101,15 @@ class LocalWorld:
     async def silence(self, duration_s: float) -> None:
         await self.cluster.inject(faults.Outage(duration_s=duration_s))
 
+    async def book_nothing(self) -> None:
+        await self.cluster.inject(faults.FlexSilent(flavor=FLAVOR))
+
+    async def fail_booking(self, placement: str) -> None:
+        await self.cluster.inject(faults.FlexFails(placement=placement))
+
+    async def revoke_booking(self, placement: str) -> None:
+        await self.cluster.inject(faults.FlexRevoked(placement=placement))
+
     async def kill_control_plane(self) -> None:
         assert self._daemon is not None
         self._daemon.send_signal(signal.SIGKILL)

@@ -126,6 +126,18 @@ class World(Protocol):
         """Let the cluster's control plane not answer."""
         ...
 
+    async def book_nothing(self) -> None:
+        """Let the cloud answer no request for flex capacity."""
+        ...
+
+    async def fail_booking(self, placement: str) -> None:
+        """Let the cloud refuse a placement the flex capacity that it asked for."""
+        ...
+
+    async def revoke_booking(self, placement: str) -> None:
+        """Let the cloud take back the flex capacity that it gave a placement."""
+        ...
+
     async def kill_control_plane(self) -> None:
         """Kill the control plane's process at once."""
         ...
