@@ -237,10 +237,12 @@ def _felt(
 
 def _bounds(asked: Asked, cluster: GkeCluster) -> Bounds:
     pools = pools_of(asked.node_labels, cluster.pools)
+    windows = [pool.window_s for pool in pools if pool.window_s is not None]
     stays = [pool.max_run_s for pool in pools if pool.max_run_s is not None]
     return Bounds(
         max_nodes=most_nodes(asked.node_labels, cluster.pools),
         max_run_s=min(stays, default=None),
+        window_s=min(windows, default=None),
     )
 
 

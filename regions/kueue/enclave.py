@@ -12,7 +12,8 @@ from regions.kueue import names
 from regions.kueue.profiles import Reach
 from regions.kueue.site import Site
 
-NODE_LOCAL_DNS = "169.254.20.10/32"
+NODE_LOCAL_DNS, CLOUD_DNS = "169.254.20.10/32", "169.254.169.254/32"
+"""The cache of names on each machine, and who answers for names where GKE's own service does."""
 DNS_PORTS = (("UDP", 53), ("TCP", 53))
 _DNS_PODS = ("kube-dns", "node-local-dns")
 
@@ -40,7 +41,7 @@ def network_policy(queue: Queue, site: Site) -> dict[str, Any]:
     """Return the NetworkPolicy of a placement's gang, still without its owner."""
     gang = {"podSelector": {"matchLabels": names.selector(queue.placement)}}
     reach = (*(METADATA if site.is_gke else ()), *site.store_reach, *site.profile.reach)
-    egress = [{"to": [gang]}, _dns(), *(_reach(one) for one in reach)]
+    egress = [{"to": [gang]}, _dns(is_gke=site.is_gke), *(_reach(one) for one in reach)]
     if queue.internet:
         egress.append(_internet())
     return {
@@ -60,13 +61,14 @@ def network_policy(queue: Queue, site: Site) -> dict[str, Any]:
     }
 
 
-def _dns() -> dict[str, Any]:
+def _dns(*, is_gke: bool) -> dict[str, Any]:
     system = {"matchLabels": {"kubernetes.io/metadata.name": "kube-system"}}
     served = {"matchExpressions": [{"key": "k8s-app", "operator": "In", "values": list(_DNS_PODS)}]}
     return {
         "to": [
             {"namespaceSelector": system, "podSelector": served},
             {"ipBlock": {"cidr": NODE_LOCAL_DNS}},
+            *([{"ipBlock": {"cidr": CLOUD_DNS}}] if is_gke else []),
         ],
         "ports": [{"protocol": protocol, "port": port} for protocol, port in DNS_PORTS],
     }

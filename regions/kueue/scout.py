@@ -52,10 +52,14 @@ class News:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bounds:
-    """The most machines that there can be, and how long one stays; None: nobody tells."""
+    """The most machines that there can be, and how long one stays; None: nobody tells.
+
+    ``window_s``: how long one that is taken back leaves to its pods.
+    """
 
     max_nodes: int | None = None
     max_run_s: float | None = None
+    window_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -143,6 +147,9 @@ def _bounded(flavor: FlavorSeen, told: Bounds | None) -> FlavorSeen:
         flavor,
         max_nodes=flavor.max_nodes if flavor.max_nodes is not None else told.max_nodes,
         max_run_s=flavor.max_run_s if flavor.max_run_s is not None else told.max_run_s,
+        preemption_notice_s=flavor.preemption_notice_s
+        if flavor.preemption_notice_s is not None
+        else told.window_s,
     )
 
 

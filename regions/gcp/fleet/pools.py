@@ -16,6 +16,8 @@ GKE_ACCELERATOR = "cloud.google.com/gke-accelerator"
 MAX_NODES = 100_000
 MAX_CONDITIONS = 50
 MAX_ZONES = 50
+USUAL_SHUTDOWN_S, USUAL_CRITICAL_S, MAX_WINDOW_S = 30, 15, 600
+"""Of the last seconds of a node that is taken back, all and those of the system's own pods."""
 _TEXT, _WORD = 1000, 200
 _ZONE = re.compile(r"[a-z][a-z0-9-]{0,62}")
 
@@ -54,7 +56,8 @@ class Condition:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pool:
     """One node pool. ``most_nodes`` and ``most_per_zone`` are its autoscaler's caps, None without
-    one: how many nodes stand is not told here. ``max_run_s`` None: nodes stay. ``capacity_type``
+    one: how many nodes stand is not told here. ``max_run_s`` None: nodes stay. ``window_s`` is how
+    long a node that is taken back leaves to its pods, None: as is usual. ``capacity_type``
     empty: what is told contradicts itself. ``accelerator`` is what users call what Google calls
     ``accelerator_type``. ``labels`` are those that ops gave its nodes.
     """
@@ -72,6 +75,7 @@ class Pool:
     most_nodes: int | None
     most_per_zone: int | None
     max_run_s: float | None
+    window_s: float | None
     status: str
     conditions: tuple[Condition, ...]
     labels: Mapping[str, str]
@@ -99,6 +103,7 @@ def read_pool(message: Any) -> Pool:
         most_nodes=total,
         most_per_zone=per_zone,
         max_run_s=_max_run_s(config),
+        window_s=_window_s(config.kubelet_config),
         status=STATUSES.get(message.status, f"UNKNOWN_{message.status}"),
         conditions=tuple(_condition(each) for each in message.conditions[:MAX_CONDITIONS]),
         labels={key[:_WORD]: value[:_WORD] for key, value in config.labels.items()},
@@ -163,6 +168,19 @@ def _max_run_s(config: Any) -> float | None:
         return None
     seconds = config.max_run_duration.seconds
     return float(seconds) if 0 < seconds <= 365 * 86_400 else None
+
+
+def _window_s(kubelet: Any) -> float | None:
+    """Return what of a node's last seconds is for ordinary pods: those of the system have the rest.
+
+    A field that is not there says that GKE's own value holds, not that it is zero.
+    """
+    total, critical = "shutdown_grace_period_seconds", "shutdown_grace_period_critical_pods_seconds"
+    if not (kubelet.HasField(total) or kubelet.HasField(critical)):
+        return None
+    whole_s = getattr(kubelet, total) if kubelet.HasField(total) else USUAL_SHUTDOWN_S
+    system_s = getattr(kubelet, critical) if kubelet.HasField(critical) else USUAL_CRITICAL_S
+    return float(min(MAX_WINDOW_S, max(0, whole_s - system_s)))
 
 
 def _reservation(affinity: Any) -> str:

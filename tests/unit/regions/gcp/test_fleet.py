@@ -70,6 +70,7 @@ def test_a_pool_is_read_whole() -> None:
         most_nodes=8,
         most_per_zone=4,
         max_run_s=3600.0,
+        window_s=None,
         status="RUNNING_WITH_ERROR",
         conditions=(Condition(code="GCE_STOCKOUT", message="no room", is_exhausted=False),),
         labels={"team": "ml"},
@@ -98,6 +99,29 @@ def test_a_pool_says_which_capacity_it_buys(fields: dict[str, Any], capacity_typ
     found = pool_of(**fields)
     assert found.capacity_type == capacity_type
     assert bool(found.doubts) is (capacity_type == "")
+
+
+@pytest.mark.parametrize(
+    ("kubelet", "window_s"),
+    [
+        ({}, None),
+        ({"shutdown_grace_period_seconds": 120}, 105.0),
+        ({"shutdown_grace_period_seconds": 0}, 0.0),
+        ({"shutdown_grace_period_critical_pods_seconds": 10}, 20.0),
+        (
+            {
+                "shutdown_grace_period_seconds": 120,
+                "shutdown_grace_period_critical_pods_seconds": 0,
+            },
+            120.0,
+        ),
+        ({"shutdown_grace_period_seconds": 2**31 - 1}, 600.0),
+    ],
+)
+def test_a_pool_says_how_long_a_node_leaves_its_pods(
+    kubelet: dict[str, int], window_s: float | None
+) -> None:
+    assert pool_of(config={"spot": True, "kubelet_config": kubelet}).window_s == window_s
 
 
 def test_a_specific_reservation_has_its_name() -> None:

@@ -184,9 +184,11 @@ async def test_a_flavor_of_no_pool_is_told_nothing_of_pools(stage: Stage) -> Non
 async def test_how_long_machines_stay_is_told_of_the_pool_that_keeps_them_shortest(
     stage: Stage,
 ) -> None:
-    stay: dict[str, Any] = {"config": {"spot": True, "max_run_duration": {"seconds": 86_400}}}
-    stage.pools(pool(**stay), pool(name="more"))
-    assert (await stage.report()).bounds == {SPOT: Bounds(max_nodes=8, max_run_s=86_400.0)}
+    config: dict[str, Any] = {"spot": True, "max_run_duration": {"seconds": 86_400}}
+    config["kubelet_config"] = {"shutdown_grace_period_seconds": 120}
+    stage.pools(pool(config=config), pool(name="more"))
+    told = (await stage.report()).bounds
+    assert told == {SPOT: Bounds(max_nodes=8, max_run_s=86_400.0, window_s=105.0)}
 
 
 async def test_what_is_not_told_is_said(stage: Stage) -> None:

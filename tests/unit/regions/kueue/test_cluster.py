@@ -12,14 +12,15 @@ from regions.cluster import ClusterObservation, ClusterUnreachableError, Fence
 from regions.kueue.cluster import PING_S, KueueCluster
 from regions.kueue.profiles import Profiles
 from regions.kueue.queue_view import QueueSettings
-from regions.kueue.scout import Asked, News, Report, Scout, Spot
+from regions.kueue.scout import Asked, Bounds, News, Report, Scout, Spot
 from regions.kueue.sight import FOLLOWED
 from regions.kueue.sites import KueueSettings
 from regions.launcher.store import DirectoryStore
 from tests.unit.regions.kueue import kube
-from tests.unit.regions.kueue.making import make_profile
+from tests.unit.regions.kueue.making import make_profile, make_queue, spec_of
 from tests.unit.regions.kueue.servers import Server, serving
 from tests.unit.regions.kueue.test_orders import make_grant
+from tests.unit.regions.kueue.test_queue_view import local_queue
 from tests.unit.regions.kueue.test_sight import OURS, Cluster, Patient, until
 
 
@@ -206,7 +207,7 @@ class Outside:
 
     def report(self, asked: tuple[Asked, ...]) -> Report:
         news, self.left = tuple(self.left), []
-        return Report(news=news, notes=("a zone is silent",))
+        return Report(news=news, bounds={SPOT: Bounds(window_s=105.0)}, notes=("a zone is silent",))
 
 
 SPOT = Spot(queue="lq", flavor="spot")
@@ -221,3 +222,18 @@ async def test_what_the_cloud_tells_is_shown_with_the_cluster(
             assert (signal.kind, signal.source, signal.serial) == ("STOCKOUT", "the cloud", 1)
             assert "a zone is silent" in observation.notes
             assert observation.is_whole
+
+
+async def test_a_gang_gets_the_time_that_its_pools_machines_leave(
+    server: Server, tmp_path: Path
+) -> None:
+    cluster, kueue = Cluster(), "/apis/kueue.x-k8s.io/v1beta2"
+    cluster.objects = {
+        f"{kueue}/localqueues": [local_queue()],
+        f"{kueue}/resourceflavors": [kube.flavor()],
+    }
+    async with ported(server, cluster, tmp_path, Outside()) as port:
+        await seen(port)
+        shown = port.manifest(make_queue(queue=SPOT.queue, flavor=SPOT.flavor))
+        assert shown.refusal == ""
+        assert spec_of(dict(shown.objects[1]))["terminationGracePeriodSeconds"] == 105

@@ -45,6 +45,7 @@ def test_only_the_gang_itself_may_connect_to_it() -> None:
 
 CASES = {
     "names, by the cache of its machine": ("169.254.20.10", 53, "UDP", True),
+    "names, where GKE itself answers for them": ("169.254.169.254", 53, "UDP", True),
     "the metadata server": ("169.254.169.254", 80, "TCP", True),
     "the store": ("10.8.0.2", 2049, "TCP", True),
     "another port of the store": ("10.8.0.2", 22, "TCP", False),
@@ -86,4 +87,7 @@ def test_what_a_profile_opens_is_open() -> None:
 
 
 def test_a_metadata_server_is_only_reached_where_there_is_one() -> None:
-    assert not reaches(make_queue(), make_site(is_gke=False), "169.254.169.254", 80)
+    elsewhere = make_site(is_gke=False)
+    assert not reaches(make_queue(), elsewhere, "169.254.169.254", 80)
+    assert not reaches(make_queue(), elsewhere, "169.254.169.254", 53, "UDP")
+    assert reaches(make_queue(), elsewhere, "169.254.20.10", 53, "UDP")

@@ -1,5 +1,6 @@
 """What a process is told: the launcher reads it, users' words come through, nobody overrides it."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest

@@ -11,7 +11,9 @@ from tests.unit.regions.kueue.tellings import NOW_S, waiting
 from tests.unit.regions.kueue.test_queue_view import SPOT_SEEN
 from tests.unit.regions.kueue.test_views import Story, gang
 
-FLAVOR = replace(SPOT_SEEN, flavor="h100-spot", max_nodes=None, max_run_s=None)
+FLAVOR = replace(
+    SPOT_SEEN, flavor="h100-spot", max_nodes=None, max_run_s=None, preemption_notice_s=None
+)
 QUEUE = QueueSeen(queue="ours", is_stopped=False, pending=0, pending_gpus=0, flavors=(FLAVOR,))
 AT = Spot(queue="ours", flavor="h100-spot")
 
@@ -42,9 +44,10 @@ def test_each_flavor_shows_its_profile_and_what_that_opens() -> None:
 
 
 def test_bounds_from_outside_fill_in_what_nobody_else_tells() -> None:
-    told = {AT: Bounds(max_nodes=4, max_run_s=60.0)}
-    assert bounded((QUEUE,), told)[0].flavors == (replace(FLAVOR, max_nodes=4, max_run_s=60.0),)
-    own = replace(FLAVOR, max_nodes=9, max_run_s=5.0)
+    told = {AT: Bounds(max_nodes=4, max_run_s=60.0, window_s=105.0)}
+    filled = replace(FLAVOR, max_nodes=4, max_run_s=60.0, preemption_notice_s=105.0)
+    assert bounded((QUEUE,), told)[0].flavors == (filled,)
+    own = replace(FLAVOR, max_nodes=9, max_run_s=5.0, preemption_notice_s=1.0)
     assert bounded((replace(QUEUE, flavors=(own,)),), told)[0].flavors == (own,)
     elsewhere = {Spot(queue="ours", flavor="other"): Bounds(max_nodes=4)}
     assert bounded((QUEUE,), elsewhere) == (QUEUE,)
