@@ -1,7 +1,7 @@
 """The certificate that brokerd shows, and whose certificates it wants, as the files are now.
 
 The rule: a certificate and its key are taken only together and only when they fit; until then what
-was good before is shown on, and ``trouble`` says so. Reading is done by ``refresh``, on the event
+was good before is shown on, and ``troubles`` says so. Reading is done by ``refresh``, on the event
 loop; the thread that shakes hands only takes what was read. Read ``Certificates.refresh`` first.
 """
 
@@ -12,8 +12,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from broker.access import files
+from broker.access.validity import ends_s
 
 PEM_MAX_BYTES = 1 << 20
+DAY_S = 86_400.0
+SOON_S = 7 * DAY_S  # what renews certificates does so a month or a third of their life before
 _log = logging.getLogger(__name__)
 
 
@@ -72,9 +75,16 @@ class Certificates:
         renewed, self._renewed = self._renewed, None
         return renewed
 
-    def trouble(self) -> str:
-        """Return why the files cannot be used now, empty when they can."""
-        return self._trouble and f"{self._trouble}; the certificate shown is the former one"
+    def troubles(self, wall_s: float) -> tuple[str, ...]:
+        """Return why the files cannot be used now, and that what is shown ends soon."""
+        said = []
+        if self._trouble:
+            said.append(f"{self._trouble}; the certificate shown is the former one")
+        ends = ends_s(self._latest.chain)
+        if ends is not None and ends - wall_s < SOON_S:
+            days = max(0.0, (ends - wall_s) / DAY_S)
+            said.append(f"{self._certificate} ends in {days:.1f} days; nobody connects after that")
+        return tuple(said)
 
     def _read(self) -> Pair:
         try:

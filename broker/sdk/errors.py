@@ -2,7 +2,7 @@
 
     BrokerError                 reason, message, perhaps a field
       Unreachable               nobody answers, or the server is stopping: try again
-      NotTrusted                the certificate that is shown is not trusted, or ours is not
+      NotTrusted                who answers shows no certificate that is trusted
       TooLate                   no answer within the deadline: repeat with the same request id
       Busy                      the server has as much to do as it can: try again more slowly
       NotLoggedIn               no valid token came with the call: log in
@@ -71,12 +71,11 @@ class Unreachable(BrokerError):
 
 
 class NotTrusted(BrokerError):
-    """Whoever answers shows no certificate that is trusted, or does not trust ours."""
+    """Whoever answers shows no certificate that is trusted."""
 
     def __init__(self, server: str) -> None:
         super().__init__(
-            f"what answers at {server} shows no certificate that is trusted here for that name,"
-            " or wants one of ours",
+            f"what answers at {server} shows no certificate that is trusted here for that name",
             reason="NOT_TRUSTED",
         )
 

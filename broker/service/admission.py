@@ -72,9 +72,10 @@ class Admission(grpc.aio.ServerInterceptor):
         """Return the token of a call, None where none is wanted. Raises Refused."""
         if right is not None and right.role is None:
             return None
-        peer = context.peer()
+        peer, token_id = context.peer(), ""
         try:
             token = self._identified(context, peer_of(peer))
+            token_id = token.id
             if right is None:
                 raise Refused(
                     reason=Reason.ROLE_NOT_ENOUGH,
@@ -83,7 +84,7 @@ class Admission(grpc.aio.ServerInterceptor):
                 )
             check_role(right, token, method)
         except Refused as refusal:
-            self._tell(refusal, method, peer)
+            self.tell(refusal, method, peer, token_id)
             raise
         return token
 
@@ -104,13 +105,19 @@ class Admission(grpc.aio.ServerInterceptor):
             raise _not_valid()
         return token
 
-    def _tell(self, refusal: Refused, method: str, peer: str) -> None:
+    def tell(self, refusal: Refused, method: str, peer: str, token_id: str = "") -> None:
+        """Count a refusal and log it, with the id of the token if it was a valid one."""
         self._note(refusal.reason.value)
         # What has to wait was told of when it failed: a flood of calls is no flood of lines.
         if refusal.reason is not Reason.TOO_MANY_TRIES:
             _log.warning(
                 "a call was refused",
-                extra={"peer": peer, "method": method, "reason": refusal.reason.value},
+                extra={
+                    "peer": peer,
+                    "method": method,
+                    "reason": refusal.reason.value,
+                    "token": token_id,
+                },
             )
 
     @asynccontextmanager
@@ -174,19 +181,19 @@ class _Guarded:
 
     async def _one(self, requests: Any, context: Context) -> Any:
         async with self._admitted(context) as token, self._admission.held(token):
-            asked = await self._asked(token, requests)
+            asked = await self._asked(token, requests, context)
             inner = self._inner
             work = inner.stream_unary if inner.request_streaming else inner.unary_unary
             return await work(asked, context)
 
     async def _many(self, requests: Any, context: Context) -> None:
         async with self._admitted(context) as token, self._admission.held(token):
-            asked = await self._asked(token, requests)
+            asked = await self._asked(token, requests, context)
             inner = self._inner
             work = inner.stream_stream if inner.request_streaming else inner.unary_stream
             await _written(work(asked, context), context)
 
-    async def _asked(self, token: Token | None, requests: Any) -> Any:
+    async def _asked(self, token: Token | None, requests: Any, context: Context) -> Any:
         """Return what the handler is to be asked, once it is known that it may be."""
         limit_s = UNKNOWNS_MESSAGE_S if token is None else FIRST_MESSAGE_S
         async with asyncio.timeout(limit_s):
@@ -194,7 +201,11 @@ class _Guarded:
         if first is None:
             raise invalid("request", "did not come")
         if token is not None and self._right is not None:
-            first = narrowed(self._right, token, first)
+            try:
+                first = narrowed(self._right, token, first)
+            except Refused as refusal:
+                self._admission.tell(refusal, self._method, context.peer(), token.id)
+                raise
         return _chained(first, requests) if self._inner.request_streaming else first
 
     @asynccontextmanager

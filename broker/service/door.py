@@ -32,6 +32,7 @@ class Door:
         self.admission = Admission(keyring, Tries(clock), wall=wall, note=note)
         self._keyring = keyring
         self._certificates = certificates
+        self._wall = wall
 
     def credentials(self) -> grpc.ServerCredentials:
         """Return what is shown to whoever connects; a renewed certificate is shown from then on."""
@@ -53,8 +54,8 @@ class Door:
 
     def troubles(self) -> tuple[str, ...]:
         """Return what is wrong with the files, in sentences."""
-        said = (self._keyring.trouble(), self._certificates.trouble())
-        return tuple(one for one in said if one)
+        tokens = self._keyring.trouble()
+        return (*((tokens,) if tokens else ()), *self._certificates.troubles(self._wall()))
 
 
 def _configuration(pair: Pair) -> grpc.ServerCertificateConfiguration:

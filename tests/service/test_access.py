@@ -205,6 +205,7 @@ async def test_the_words_for_another_teams_run_are_those_for_none(out: Outward) 
                 await stubs.runs.GetRun(run_service_pb2.GetRunRequest(name=name))
             said.append(str(caught.value.details()).replace(name, "IT"))
     assert said == ["there is no IT"] * 3
+    assert out.refused == ["NOT_FOUND"] * 2  # of others' runs; one's own is the handler's to miss
 
 
 async def test_an_operator_may_call_everything(out: Outward) -> None:

@@ -104,6 +104,23 @@ async def test_a_broker_that_is_not_trusted_is_not_told_the_token(
     assert out.refused == []
 
 
+async def test_a_certificate_of_ones_own_is_kept_with_the_login(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    (tmp_path / "mine").mkdir()
+    crt, key = certificates.write_pair(tmp_path / "mine", ca="clients", host="ann.example")
+    ca = certificates.write_roots(tmp_path, "clients")
+    async with outward(tmp_path, client_ca=ca) as out:
+        typed = Typed(out, monkeypatch)
+        assert await typed.login(ANN) == exits.UNREACHABLE
+        assert "give --cert and --key" in capsys.readouterr().err
+        assert await typed.login(ANN, "--cert", str(crt)) == exits.USAGE
+        assert await typed.login(ANN, "--cert", str(crt), "--key", str(key)) == exits.OK
+        assert await typed("ls") == exits.OK
+        assert await typed.login(VIC) == exits.OK  # the certificate stays
+
+
 async def test_a_token_of_the_environment_is_enough(
     out: Outward, typed: Typed, monkeypatch: pytest.MonkeyPatch
 ) -> None:

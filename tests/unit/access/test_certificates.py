@@ -8,8 +8,11 @@ from pathlib import Path
 import pytest
 from cryptography.hazmat.primitives import serialization
 
-from broker.access.certificates import CertificateError, Certificates
+from broker.access.certificates import DAY_S, SOON_S, CertificateError, Certificates
+from broker.access.validity import ends_s
 from tests.fakes import certificates
+
+NOW_S = 1_800_000_000.0
 
 
 @pytest.fixture
@@ -64,14 +67,15 @@ def test_a_renewed_pair_is_taken_once_and_only_when_both_are_there(
     pair[1].write_bytes(old_key)
     found.refresh()
     assert found.take_renewed() is None
-    assert found.trouble().endswith("; the certificate shown is the former one")
+    (told,) = found.troubles(NOW_S)
+    assert told.endswith("; the certificate shown is the former one")
     pair[1].write_bytes(new_key)
     found.refresh()
     renewed = found.take_renewed()
     assert renewed is not None
     assert renewed.chain == pair[0].read_bytes()
     assert found.take_renewed() is None
-    assert found.trouble() == ""
+    assert found.troubles(NOW_S) == ()
     found.refresh()
     assert found.take_renewed() is None
 
@@ -83,9 +87,20 @@ def test_a_ca_of_clients_is_held_to_be_one(tmp_path: Path, pair: tuple[Path, Pat
     assert found.first.roots == ca.read_bytes()
     ca.write_text("no ca")
     found.refresh()
-    assert "holds no certificates of a CA" in found.trouble()
+    assert "holds no certificates of a CA" in found.troubles(NOW_S)[0]
     with pytest.raises(CertificateError, match="holds no certificates of a CA"):
         Certificates(*pair, ca)
+
+
+def test_a_certificate_that_ends_soon_is_told(pair: tuple[Path, Path]) -> None:
+    found = Certificates(*pair, None)
+    ends = ends_s(pair[0].read_bytes())
+    assert ends is not None
+    assert found.troubles(ends - SOON_S) == ()
+    assert found.troubles(ends - DAY_S) == (
+        f"{pair[0]} ends in 1.0 days; nobody connects after that",
+    )
+    assert "ends in 0.0 days" in found.troubles(ends + DAY_S)[0]
 
 
 def test_no_form_of_it_shows_the_key(pair: tuple[Path, Path]) -> None:
