@@ -45,6 +45,7 @@ MOUNT = "/stores/west"
 WINDOW_S = 8.0
 """From the word to go until a process is killed. The real one is twice as long, for every case."""
 JOBSET = "jobset.x-k8s.io/v1alpha2"
+REQUESTS = "autoscaling.x-k8s.io/v1"
 PRIORITIES = {"contract-0": 0, "contract-5": 5}
 NODE = {"cpu": "16", "memory": "64Gi", GPU: "1", "pods": "20", "ephemeral-storage": "1Ti"}
 
@@ -132,7 +133,7 @@ class KueueWorld:
 
     async def restore(self) -> None:
         await asyncio.to_thread(self.region.mend)
-        await self._pool(answer="nodes", supply=None)
+        await self._pool(answer="nodes", supply=None, flex="provision")
         await self._answers()
 
     async def preempt(self, placement: str, notice_s: float) -> None:
@@ -187,6 +188,18 @@ class KueueWorld:
 
         await asyncio.to_thread(wait_until, is_so, 30, "the queue's hold")
         await asyncio.sleep(0.5)
+
+    async def book_nothing(self) -> None:
+        await self._pool(flex="silent")
+
+    async def fail_booking(self, placement: str) -> None:
+        await self._pool(flex="fail", flex_message="")
+
+    async def revoke_booking(self, placement: str) -> None:
+        asked = names.jobset_name(placement)
+        for request in await asyncio.to_thread(self._requests):
+            if asked in request:
+                await asyncio.to_thread(self.region.revoke_capacity, self.name, request)
 
     async def turn_away(self) -> None:
         if self._looking is not None:
@@ -289,6 +302,10 @@ class KueueWorld:
 
         found = await asyncio.to_thread(ask)
         return [pod for pod in found if pod["spec"].get("nodeName")]
+
+    def _requests(self) -> list[str]:
+        found = self.region.api.all(REQUESTS, "ProvisioningRequest", self.name)
+        return [request["metadata"]["name"] for request in found]
 
     async def _pool(self, **fields: Any) -> None:
         await asyncio.to_thread(lambda: self.region.change_pool(self.name, **fields))
