@@ -149,7 +149,8 @@ async def _all(api: Api, where: str, selector: str = "") -> list[Object]:
             page = read(await api.ask("GET", where, query=query))
         except MissingError:
             return found
-        found += page.get("items") or ()
+        kind = str(page.get("kind", "")).removesuffix("List")
+        found += ({"kind": kind, **each} for each in page.get("items") or ())
         token = (page.get("metadata") or {}).get("continue")
         if not token:
             return found
@@ -282,7 +283,7 @@ async def _listable(api: Api) -> list[tuple[str, str]]:
 
 def _found(where: str, each: Object, left: str = "") -> Found:
     meta = each["metadata"]
-    kind = each.get("kind") or where.rpartition("/")[2]
+    kind = each.get("kind") or where.rpartition("/")[2]  # a list need not say of what it is
     return Found(
         path=f"{where}/{meta['name']}",
         uid=meta["uid"],
