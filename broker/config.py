@@ -17,6 +17,8 @@ import msgspec
 from msgspec import Meta, Struct
 
 from regions.gcp.prices.terms import Factor, Sunk, Terms
+from regions.kueue.profile_rules import is_network
+from regions.kueue.profiles import Reach
 
 MAX_CONFIG_BYTES = 1 << 20
 Pause = Annotated[float, Meta(ge=0.05, le=3600)]
@@ -138,6 +140,7 @@ class Kueue(_Section, frozen=True, kw_only=True, tag_field="kind", tag="kueue"):
     queues: tuple[Object, ...] = ()
     priority_classes: tuple[Object, ...] = ()
     allows_host_paths: bool = False
+    store_reach: tuple[Reach, ...] = ()
     gate_poll_s: Pause = 1.0
     flavors: dict[str, Flavor] = {}
 
@@ -150,6 +153,9 @@ class Kueue(_Section, frozen=True, kw_only=True, tag_field="kind", tag="kueue"):
             yield "kubeconfig", "set just one of kubeconfig, in_cluster and gke"
         if self.context and not self.kubeconfig:
             yield "context", "is one of a kubeconfig, and none is named"
+        for at, reach in enumerate(self.store_reach):
+            if not is_network(reach.cidr):
+                yield f"store_reach[{at}].cidr", "is no network such as 10.0.0.0/24"
         for name, flavor in self.flavors.items():
             price = flavor.price_per_gpu_hour
             if price is not None and not (price.is_finite() and 0 <= price <= MAX_PRICE):
@@ -251,6 +257,9 @@ FIELDS: dict[str, str] = {
     "clusters[kueue].priority_classes": "The WorkloadPriorityClasses for gangs. The lowest, in"
     " which gangs wait for a grant, should preempt nobody; none: all of the cluster.",
     "clusters[kueue].allows_host_paths": "Whether profiles may show gangs directories of nodes.",
+    "clusters[kueue].store_reach": "Where the store is on the network, for gangs that reach it over"
+    " the network from within, as through gcsfuse or NFS: their enclaves let that through. Such as"
+    ' { cidr = "10.8.0.2/32", ports = [2049] }; without ports it is every port.',
     "clusters[kueue].gate_poll_s": "How often a gang at its gate looks at the store, in seconds;"
     " training, three times as seldom.",
     "clusters[kueue].flavors": "By flavor, what its nodes' labels do not tell, or tell otherwise.",

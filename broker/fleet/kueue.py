@@ -157,6 +157,7 @@ def settings_of(entry: Kueue, profiles: Profiles, pricing: Pricing) -> KueueSett
             price_of=pricing.at(entry.region),
         ),
         profiles=profiles,
+        store_reach=entry.store_reach,
         is_gke=entry.has_gke_nodes or bool(entry.gke),
         priority_classes=frozenset(entry.priority_classes),
         pace=Pace(

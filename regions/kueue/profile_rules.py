@@ -87,7 +87,7 @@ def problems(profile: Profile, allows_host_paths: bool) -> Iterable[str]:
             if not _is_qualified(name):
                 yield f"{field}.{name} is no name of a label"
     for reach in profile.reach:
-        if not _is_network(reach.cidr):
+        if not is_network(reach.cidr):
             yield f"reach: {reach.cidr!r} is no network such as 10.0.0.0/24"
     for secret in profile.image_pull_secrets:
         if not names.is_object_name(secret):
@@ -182,7 +182,8 @@ def _is_qualified(name: str) -> bool:
     return is_own_fine and (not slash or names.is_object_name(domain))
 
 
-def _is_network(cidr: str) -> bool:
+def is_network(cidr: str) -> bool:
+    """Whether a text is a network, as an IP and how many of its bits count."""
     try:
         ipaddress.ip_network(cidr)
     except ValueError:

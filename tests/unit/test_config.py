@@ -73,6 +73,10 @@ CASES = {
         KUEUE + b"in_cluster = true\n[clusters.flavors.spot]\ncapacity = 'SPOT'",
         r"clusters\[0\]\.flavors\[\].*capacity",
     ),
+    "a store in no network is refused": (
+        KUEUE + b"in_cluster = true\nstore_reach = [{ cidr = '10.8.0.2/33' }]",
+        r"clusters\[0\]\.store_reach\[0\]\.cidr",
+    ),
     "a price below nothing is refused": (
         KUEUE + b"in_cluster = true\n[clusters.flavors.spot]\nprice_per_gpu_hour = -1.5",
         r"clusters\[0\]\.flavors\.spot\.price_per_gpu_hour",
