@@ -40,7 +40,14 @@ _BY_REASON: Mapping[Reason, str] = {
     Reason.NOT_SEEN_SINCE_RESTORE: "Ops can go on without the region: `broker regions waive`.",
 }
 _WIDENED = frozenset(
-    {Reason.WAITING_FOR_QUOTA, Reason.WAITING_FOR_CAPACITY, Reason.WAITING_FOR_FLEX}
+    {
+        Reason.WAITING_FOR_QUOTA,
+        Reason.WAITING_FOR_CAPACITY,
+        Reason.WAITING_FOR_FLEX,
+        Reason.FLEX_SILENT,
+        Reason.FLEX_FAILED,
+        Reason.PLANNED_END,
+    }
 )
 
 
