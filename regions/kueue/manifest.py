@@ -20,6 +20,7 @@ Read ``build`` first.
 
 import base64
 import hashlib
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -207,8 +208,22 @@ def _notes(queue: Queue, site: Site) -> tuple[str, ...]:
         notes.append(f"Its processes can speak to the cluster as {account}, as the run asks.")
     if queue.internet:
         notes.append("Its processes reach the internet on port 443, as the run asks.")
+    notes.extend(_far_buckets(queue, site))
     if memory_bytes(queue, site.profile) is None:
         notes.append("Its memory has no bound: neither the run nor the profile names one.")
     if not site.priority_classes:
         notes.append("The cluster has no priority class of ours: every gang has the default one.")
     return tuple(notes)
+
+
+def _far_buckets(queue: Queue, site: Site) -> Iterable[str]:
+    """Say which buckets the enclave keeps the gang from: gcsfuse runs within it."""
+    profile = site.profile
+    if queue.internet or site.store_reach or profile.reach or profile.is_on_host_network:
+        return
+    for volume in profile.volumes:
+        if volume.bucket:
+            yield (
+                f"Its enclave lets nothing through to bucket {volume.bucket}: name Google's range"
+                " in reach of the profile, or in store_reach of the cluster."
+            )

@@ -198,6 +198,21 @@ def test_what_a_run_opens_is_said() -> None:
     assert any("port 443" in note for note in manifest.notes)
 
 
+def test_a_bucket_that_the_enclave_shuts_out_is_said() -> None:
+    volumes = [{"name": "data", "mount_path": "/data", "bucket": "training-data"}]
+    google = {"cidr": "199.36.153.8/30", "ports": [443]}
+
+    def is_said(*, internet: bool = False, **profile: Any) -> bool:
+        site = make_site(profile=make_profile(volumes=volumes, **profile))
+        notes = build(make_queue(internet=internet), site, PACKED).notes
+        return any("bucket training-data" in note for note in notes)
+
+    assert is_said()
+    assert not is_said(reach=[google])
+    assert not is_said(internet=True)
+    assert not any("bucket" in note for note in build(make_queue(), make_site(), PACKED).notes)
+
+
 def test_what_a_rank_asks_for_is_what_it_may_use() -> None:
     queue = make_queue(gang={"cpu_millis": 90_500, "memory_bytes": 64 << 30})
     jobset = build(queue, make_site(), PACKED).jobset
