@@ -255,7 +255,8 @@ FIELDS: dict[str, str] = {
     " capacity type by GKE's labels. One that gke names always has such.",
     "clusters[kueue].queues": "The LocalQueues that runs may use; none: all of the namespace.",
     "clusters[kueue].priority_classes": "The WorkloadPriorityClasses for gangs. The lowest, in"
-    " which gangs wait for a grant, should preempt nobody; none: all of the cluster.",
+    " which gangs wait for a grant, should preempt nobody; none: those that `broker regions"
+    " bootstrap` made, or else all of the cluster.",
     "clusters[kueue].allows_host_paths": "Whether profiles may show gangs directories of nodes.",
     "clusters[kueue].store_reach": "Where the store is on the network, for gangs that reach it over"
     " the network from within, as through gcsfuse or NFS: their enclaves let that through. Such as"

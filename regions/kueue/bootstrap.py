@@ -16,10 +16,9 @@ from regions.kueue.objects.kinds import KUEUE
 from regions.kueue.own_queue import OwnQueue, SettingsError
 from regions.kueue.rights import NODE_EVENTS, RBAC, RIGHTS, Right, Scope, granted, rules
 
-PART, MEMBER = names.PART, names.PREFIX + "member"
-MEMBER_PART = "member"
-"""The value of the label ``PART`` on all that is set up here. ``MEMBER`` names the gangs' namespace
-that it is for; what all members of a cluster share has none."""
+MEMBER = names.PREFIX + "member"
+"""The label that names the gangs' namespace that an object is for; what all members of a cluster
+share has none."""
 WAITING, RUNNING = "capacity-broker-waiting", "capacity-broker-running"
 ACCOUNT = "capacity-broker"
 STANDARDS = ("restricted", "baseline", "privileged")
@@ -285,14 +284,13 @@ def _meta(member: str, name: str, namespace: str = "") -> Object:
 
 
 def _labels(member: str = "") -> dict[str, str]:
-    shared = {names.MANAGED_BY: names.MANAGER, PART: MEMBER_PART}
+    shared = {names.MANAGED_BY: names.MANAGER, names.PART: names.MEMBER_PART}
     return shared | ({MEMBER: member} if member else {})
 
 
 def is_ours(found: Object) -> bool:
     """Whether an object that is there was set up here: by its labels."""
-    labels = found.get("metadata", {}).get("labels") or {}
-    return labels.get(names.MANAGED_BY) == names.MANAGER and labels.get(PART) == MEMBER_PART
+    return names.is_set_up(found.get("metadata", {}).get("labels") or {})
 
 
 def member_of(found: Object) -> str:

@@ -21,6 +21,7 @@ from regions.kueue.objects import kinds
 from regions.kueue.objects.kinds import Kind, Unreadable, decode, key_of
 from regions.kueue.objects.meta import Conditions
 from regions.kueue.rights import NODE_EVENTS, RIGHTS, Right, Scope
+from regions.kueue.sites import classes_for
 
 BOOTSTRAP = "broker regions bootstrap --apply"
 AT_ONCE = 8
@@ -201,11 +202,7 @@ async def _priorities(api: Api, member: Member, served: Served) -> list[Finding]
         classes = await _all(api, kinds.PRIORITY_CLASSES, version, "")
     except ClusterError as error:
         return [Finding(what="priorities", is_well=False, said=f"they cannot be seen: {error}")]
-    ours = {
-        name: each.value
-        for name, each in classes.items()
-        if not member.priority_classes or name in member.priority_classes
-    }
+    ours = classes_for(classes.values(), member.priority_classes)
     lost = sorted(member.priority_classes - classes.keys())
     said = ", ".join(f"{name} is {value}" for name, value in sorted(ours.items()))
     if lost:

@@ -22,8 +22,9 @@ RUN_KEY, PART = PREFIX + "run-key", PREFIX + "part"
 TOLD = PREFIX + "told"
 """The annotation that holds, as JSON, the order's own labels, word for word."""
 PLACED, KEYED = PREFIX + "placement-id", PREFIX + "run-key-id"
-LAUNCHER_PART, OCCUPIED_PART = "launcher", "occupied"
-"""Values of the label ``PART``, of what is no gang: the program, and a name that is taken."""
+LAUNCHER_PART, OCCUPIED_PART, MEMBER_PART = "launcher", "occupied", "member"
+"""Values of the label ``PART``, of what is no gang: the program, a name that is taken, and what the
+cluster was set up with."""
 FLAVOR, RUN_NAME = PREFIX + "flavor", PREFIX + "run-name"
 OFFERED, GRANTED = PREFIX + "offered-as", PREFIX + "granted-priority"
 """Annotations of the JobSet: what the placement is, word for word, the capacity type that it was
@@ -54,6 +55,11 @@ def jobset_name(placement: str) -> str:
     if _PLAIN.fullmatch(placement):
         return f"cb-{placement}"
     return f"cx-{_slug(placement, 24)}-{_digest(placement, 12)}"
+
+
+def is_set_up(labels: Mapping[str, str]) -> bool:
+    """Whether an object with these labels is of those that a cluster was set up with."""
+    return labels.get(MANAGED_BY) == MANAGER and labels.get(PART) == MEMBER_PART
 
 
 def pod_stem(jobset: str, rank: int) -> str:

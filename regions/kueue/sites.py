@@ -4,11 +4,11 @@ The rule: a queue or a flavor that is seen not to be there refuses the order for
 cannot be seen now only says to ask again. Read ``site_of`` first.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from regions.cluster import Queue
-from regions.kueue import accelerators
+from regions.kueue import accelerators, names
 from regions.kueue.landing import GKE_ACCELERATOR
 from regions.kueue.manifest import CannotQueueError
 from regions.kueue.objects.priority_class import PriorityClass
@@ -27,7 +27,8 @@ class NotSeenError(Exception):
 class KueueSettings:
     """One member cluster, as ops wrote it down.
 
-    ``priority_classes`` names those of the cluster's classes that are for our gangs; empty: all.
+    ``priority_classes`` names those of the cluster's classes that are for our gangs; empty: those
+    that the cluster was set up with for us, and where there are none of these, all.
     ``gate_fresh_s``: how long a gate's count that moved proves that its process is there.
     """
 
@@ -70,12 +71,17 @@ def site_of(
 
 def priority_classes(classes: Seen[PriorityClass], settings: KueueSettings) -> Mapping[str, int]:
     """Return the classes that are for our gangs, by name."""
-    ours = settings.priority_classes
-    return {
-        each.meta.name: each.value
-        for each in classes.objects.values()
-        if not ours or each.meta.name in ours
-    }
+    return classes_for(classes.objects.values(), settings.priority_classes)
+
+
+def classes_for(classes: Iterable[PriorityClass], named: frozenset[str]) -> Mapping[str, int]:
+    """Return the classes that are named; without names ours, or else all."""
+    known = list(classes)
+    if named:
+        chosen = [each for each in known if each.meta.name in named]
+    else:
+        chosen = [each for each in known if names.is_set_up(each.meta.labels)] or known
+    return {each.meta.name: each.value for each in chosen}
 
 
 def _flavor(queue: Queue, snapshot: Snapshot, settings: KueueSettings) -> ResourceFlavor:

@@ -12,14 +12,7 @@ from typing import Any
 
 from regions.kueue import names
 from regions.kueue.access import Api
-from regions.kueue.bootstrap import (
-    MEMBER_PART,
-    PART,
-    Object,
-    is_ours,
-    member_of,
-    name_of,
-)
+from regions.kueue.bootstrap import Object, is_ours, member_of, name_of
 from regions.kueue.clock import Clock
 from regions.kueue.discovery import Served, path
 from regions.kueue.errors import ClusterError, ConflictError, MissingError
@@ -28,7 +21,7 @@ from regions.kueue.objects import kinds
 from regions.kueue.rights import NODE_EVENTS, RBAC
 from regions.kueue.setting_up import find, read
 
-SELECTOR = f"{names.MANAGED_BY}={names.MANAGER},{PART}={MEMBER_PART}"
+SELECTOR = f"{names.MANAGED_BY}={names.MANAGER},{names.PART}={names.MEMBER_PART}"
 GONE_WITHIN_S = 60.0
 LOOK_S = 1.0
 PAGE = 100
@@ -169,7 +162,7 @@ async def _other_members(api: Api, namespace: str) -> list[str]:
 
 async def _launchers(api: Api, namespace: str) -> list[Found]:
     where = f"/api/v1/namespaces/{namespace}/configmaps"
-    part = f"{names.MANAGED_BY}={names.MANAGER},{PART}={names.LAUNCHER_PART}"
+    part = f"{names.MANAGED_BY}={names.MANAGER},{names.PART}={names.LAUNCHER_PART}"
     return [_found(where, each) for each in await _all(api, where, part)]
 
 
@@ -302,7 +295,7 @@ def _labels(each: Object) -> dict[str, str]:
 
 def _is_alive(each: Object) -> bool:
     """Whether a JobSet of ours is a gang that is not over."""
-    if _labels(each).get(PART) == names.OCCUPIED_PART:
+    if _labels(each).get(names.PART) == names.OCCUPIED_PART:
         return False
     return not (each.get("status") or {}).get("terminalState")
 

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from regions.kueue import names
 from regions.kueue.manifest import CannotQueueError
 from regions.kueue.objects.cluster_queue import read_cluster_queue
 from regions.kueue.objects.priority_class import PriorityClass
@@ -13,7 +14,7 @@ from regions.kueue.objects.resource_flavor import read_resource_flavor
 from regions.kueue.profiles import Profiles
 from regions.kueue.queue_view import QueueSettings
 from regions.kueue.site import Site
-from regions.kueue.sites import KueueSettings, NotSeenError, site_of
+from regions.kueue.sites import KueueSettings, NotSeenError, classes_for, site_of
 from regions.kueue.snapshot import Snapshot
 from tests.unit.regions.kueue import kube
 from tests.unit.regions.kueue.making import make_profile, make_queue
@@ -65,6 +66,15 @@ def test_a_site_is_the_flavor_as_it_is_seen() -> None:
     assert (site.namespace, site.region, site.node_labels) == ("training", "europe-west4", LABELS)
     assert site.priority_classes == {"low": 0, "high": 1}
     assert site.accelerator_label == "nvidia-h100-80gb"
+
+
+def test_without_names_the_classes_are_those_of_the_setup_or_else_all() -> None:
+    made = {names.MANAGED_BY: names.MANAGER, names.PART: names.MEMBER_PART}
+    theirs = PriorityClass(meta=make_meta("theirs"), value=0)
+    ours = PriorityClass(meta=replace(make_meta("ours"), labels=made), value=-5)
+    assert classes_for([theirs, ours], frozenset()) == {"ours": -5}
+    assert classes_for([theirs], frozenset()) == {"theirs": 0}
+    assert classes_for([theirs, ours], frozenset({"theirs", "gone"})) == {"theirs": 0}
 
 
 @pytest.mark.parametrize("change", [{"queue": "theirs"}, {"queue": "gone"}, {"flavor": "tpu"}])
