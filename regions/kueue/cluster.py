@@ -34,6 +34,7 @@ from regions.kueue.access import Api
 from regions.kueue.checkup import Member, examine
 from regions.kueue.clock import Clock
 from regions.kueue.errors import ClusterError, ForbiddenError
+from regions.kueue.facts import facts
 from regions.kueue.logs import Logs, Printer
 from regions.kueue.members import MAX_RANK, Members
 from regions.kueue.objects.job_set import JobSet
@@ -300,7 +301,7 @@ class KueueCluster:
             keeps_secrets=True,
             claims=look.claims,
             unread=look.unread,
-            known=report.known,
+            known=(*facts(((each.seen, each.evidence) for each in found), wall_s), *report.known),
             notes=(*self._survey.doubts, *report.notes),
         )
 
