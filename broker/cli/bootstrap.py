@@ -113,11 +113,7 @@ def _apply(
         session.note("nothing was applied: see what is refused, and name another, or mend it")
         return exits.REFUSED
     if not session.is_json:
-        session.note(
-            "nothing is to be done"
-            if is_nothing
-            else f"applied; {wanted.next_step(cluster.context)}"
-        )
+        session.note("nothing is to be done" if is_nothing else wanted.next_step())
     return exits.OK
 
 

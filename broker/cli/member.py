@@ -14,7 +14,7 @@ import click
 
 from broker.sdk.errors import BrokerError, NotNow, TooLate
 from regions.kueue import printed
-from regions.kueue.bootstrap import Piece, Settings, pieces
+from regions.kueue.bootstrap import ACCOUNT, Piece, Settings, pieces
 from regions.kueue.own_queue import OwnQueue, SettingsError
 
 if TYPE_CHECKING:
@@ -98,13 +98,14 @@ class Wanted:
             return self
         return replace(self, settings=replace(self.settings, kueue=version))
 
-    def next_step(self, context: str) -> str:
+    def next_step(self) -> str:
         """Say what is to be done when all is applied."""
-        who = ", ".join(self.settings.users) or f"account {self.settings.account_namespace}"
+        lines = "\n".join(f"  {line}" for line in printed.entry(self.settings))
+        who = ", ".join(self.settings.users)
+        account = f"account {self.settings.account_namespace}/{ACCOUNT}"
         return (
-            f"give the broker credentials for it ({who}), name the cluster"
-            f"{f' ({context})' if context else ''} and its namespace {self.settings.namespace} in"
-            " brokerd's configuration, and see `broker doctor`"
+            f"applied. Give brokerd credentials for it ({who or account}), name it in brokerd's"
+            f" configuration, and see `broker doctor`:\n{lines}"
         )
 
 

@@ -16,7 +16,9 @@ WIDTH = 100
 
 def text(pieces: Sequence[Piece], settings: Settings) -> str:
     """Return all objects as one YAML file, with how to log in after it is applied."""
-    return f"{_comment(login(settings))}---\n{documents(pieces)}"
+    told = "".join(f"#     {line}\n" for line in entry(settings))
+    head = f"{_comment(login(settings))}# Then tell brokerd of the cluster:\n{told}"
+    return f"{head}---\n{documents(pieces)}"
 
 
 def files(pieces: Sequence[Piece]) -> dict[str, str]:
@@ -48,6 +50,22 @@ def login(settings: Settings) -> tuple[str, ...]:
         "A brokerd that runs in this cluster runs as the account below (credentials: in-cluster).",
         f"One that runs elsewhere needs a kubeconfig with a token: kubectl create token {where}.",
         "On GKE name the broker's Google identity instead (--user): then no token is kept at all.",
+    )
+
+
+def entry(settings: Settings, name: str = "") -> tuple[str, ...]:
+    """Return what stands in brokerd's configuration for the cluster, line by line.
+
+    ``name`` is what the broker is to call it.
+    """
+    queues = ", ".join(f'"{each}"' for each in settings.queues)
+    return (
+        "[[clusters]]",
+        'kind = "kueue"',
+        f'name = "{name or "NAME"}"',
+        'region = "REGION"',
+        f'namespace = "{settings.namespace}"',
+        f"queues = [{queues}]",
     )
 
 

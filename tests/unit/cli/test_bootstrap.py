@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,9 @@ import yaml
 
 from broker.cli import exits
 from broker.cli.main import main
+from broker.config import Kueue
+from regions.kueue.bootstrap import Settings
+from regions.kueue.printed import entry
 from tests.house.tree import ROOT
 
 VERB = ["regions", "bootstrap"]
@@ -59,6 +63,19 @@ def test_programs_get_the_same_with_what_it_grants(capsys: pytest.CaptureFixture
     assert queue["grants"][0] == "Namespace capacity-broker, and no other, has 64 nvidia.com/gpu of spot."  # fmt: skip  # noqa: E501
     [local] = [each for each in told if each["manifest"]["kind"] == "LocalQueue"]
     assert local["manifest"]["spec"] == {"clusterQueue": "broker"}
+
+
+def test_what_brokerd_is_to_be_told_is_what_it_understands() -> None:
+    settings = Settings(namespace="lab", queues={"a": "x", "b": "y"})
+    (table,) = tomllib.loads("\n".join(entry(settings, "eu")))["clusters"]
+    assert table == {
+        "kind": "kueue",
+        "name": "eu",
+        "region": "REGION",
+        "namespace": "lab",
+        "queues": ["a", "b"],
+    }
+    assert table.keys() - {"kind"} - set(Kueue.__struct_fields__) == set()
 
 
 def test_a_directory_gets_a_file_for_each_kind_of_thing(
