@@ -243,11 +243,11 @@ async def test_an_owner_that_is_no_record_is_unreadable_and_not_absent(set_stage
 
 
 async def test_only_what_changed_is_named(set_stage: Set) -> None:
-    stage = await set_stage(Shape())
-    await stage.world.stockout()
+    stage = await set_stage(Shape(nominal=4))
+    await stage.world.fill("ours", 4, 600.0)
     await stage.done(make_queue(("/bin/true",)))
     assert (await stage.see()).changed is not None
-    await stage.placed("p1", lambda one: one.cause is Cause.STOCKOUT)
+    await stage.placed("p1", lambda one: one.cause is Cause.WAITING_FOR_QUOTA)
     await stage.see()
     assert (await stage.see()).changed == frozenset()
     other = make_queue(("/bin/true",), placement="p2", run_key="run2")
