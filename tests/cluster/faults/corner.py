@@ -45,7 +45,8 @@ MOUNT = "/stores/west"
 IMAGE = "registry.invalid/trainer@sha256:" + "0" * 64
 JOBSET = "jobset.x-k8s.io/v1alpha2"
 REQUESTS = "autoscaling.x-k8s.io/v1"
-FOREVER = "exec sleep 600"
+UNTIL_ASKED = 'while [ ! -e "$BROKER_DIR/drain.json" ]; do sleep 0.1; done; exit {code}'
+"""Trains until it is asked to save, and then has nothing more to do."""
 NODE = {"cpu": "16", "memory": "64Gi", GPU: "1", "pods": "20", "ephemeral-storage": "1Ti"}
 LOWEST, OURS = fleet.PRIORITIES["waiting"], fleet.PRIORITIES["normal"]
 IDLE_S = 3.0
@@ -91,6 +92,7 @@ class Corner:
         self.store = root / self.name / "store"
         self.trace = root / self.name / "trace"
         self.clock = Later()
+        self._following: asyncio.Task[None] | None = None
         DirectoryStore.create(str(self.store))
 
     async def start(self) -> None:
@@ -148,12 +150,13 @@ class Corner:
 
     async def end(self) -> None:
         """Leave nothing behind, whatever the test has done."""
-        self._following.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await self._following
+        if self._following is not None:
+            self._following.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._following
         await asyncio.to_thread(self._leave)
 
-    def order(self, then: str = FOREVER, **changes: Any) -> Queue:
+    def order(self, then: str = UNTIL_ASKED.format(code=0), **changes: Any) -> Queue:
         """Return the order for a gang of two ranks, which waits with the lowest priority."""
         wanted: dict[str, Any] = {
             "flavor": self.name,
@@ -223,7 +226,7 @@ class Corner:
     async def others(self, name: str, ranks: int, priority: str = "") -> None:
         """Have others run a gang in the same quota, and wait until it was let in."""
         labels = {"kueue.x-k8s.io/priority-class": priority} if priority else {}
-        sleep = ["sh", "-c", FOREVER]
+        sleep = ["sleep", "600"]
         body = fleet.gang(name, self.name, "theirs", sleep, ranks=ranks, gpus=1, labels=labels)
         await asyncio.to_thread(self.region.api.create, body)
         await self.until(lambda: "Admitted" in self.conditions(name), f"that {name} is let in")
@@ -320,7 +323,8 @@ class Corner:
 
     def _set_up(self) -> None:
         api, is_flex = self.region.api, self.terms.capacity_type == "FLEX"
-        fields = {"is_autoscaled": not is_flex, "is_queued": is_flex, "backoff_s": 1.0}
+        usual = {"is_autoscaled": not is_flex, "is_queued": is_flex}
+        fields = {**usual, "backoff_s": 1.0, "idle_s": IDLE_S, **self.terms.pool}
         self.region.set_pool(
             Pool(
                 name=self.name,
@@ -328,8 +332,7 @@ class Corner:
                 labels={fleet.ACCELERATOR: fleet.H100},
                 taints=[fleet.PRESENT],
                 capacity=NODE,
-                idle_s=IDLE_S,
-                **(fields | dict(self.terms.pool)),
+                **fields,
             )
         )
         flavor = fleet.named(fleet.KUEUE, "ResourceFlavor", self.name, {"nodeLabels": self._here()})

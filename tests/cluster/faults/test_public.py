@@ -14,7 +14,7 @@ from regions.cluster import Cause, Stage
 from regions.kueue import names
 from regions.kueue.manifest import KEPT_S
 from tests.cluster.faults.conftest import Set
-from tests.cluster.faults.corner import JOBSET, Terms, held, holding
+from tests.cluster.faults.corner import JOBSET, UNTIL_ASKED, Terms, held, holding
 from tests.cluster.rig import fleet
 from tests.cluster.rig.door import Fault
 from tests.cluster.views import bare_workload
@@ -23,6 +23,8 @@ from tests.contract.cluster.world import make_grant, make_withdraw, ranks_of
 pytestmark = pytest.mark.cluster
 MINUTE_S = 61.0
 DAY_S = 86_400
+STAYING = {"idle_s": None}
+"""Machines that stay, so that whoever comes next is not put on one that is just going."""
 
 
 async def test_a_check_that_says_retry_and_is_never_run_again_is_named(set_stage: Set) -> None:
@@ -187,7 +189,8 @@ async def test_a_gang_that_fits_and_of_which_nothing_is_said_is_not_waited_for(
 
 async def test_a_hedge_preempts_nobody_and_its_grant_in_one_place_only(set_stage: Set) -> None:
     """kueue#8303: a run that waits in several places preempts in all of them at once."""
-    first, second = await set_stage(Terms(nominal=2)), await set_stage(Terms(nominal=2))
+    scarce = Terms(nominal=2, pool=STAYING)
+    first, second = await set_stage(scarce), await set_stage(scarce)
     queues = {}
     for stage, placement in ((first, "p1"), (second, "p2")):
         await stage.corner.others("busy", 2, "low")
@@ -210,9 +213,9 @@ async def test_a_hedge_preempts_nobody_and_its_grant_in_one_place_only(set_stage
 
 async def test_a_gang_that_kueue_preempted_did_not_fail(set_stage: Set) -> None:
     """jobset#1117: to its JobSet, processes that Kueue ends look like any others that failed."""
-    stage = await set_stage(Terms(nominal=2))
+    stage = await set_stage(Terms(nominal=2, pool=STAYING))
     corner = stage.corner
-    queue = corner.order("trap 'exit 7' TERM; while :; do sleep 0.1; done")
+    queue = corner.order(UNTIL_ASKED.format(code=7))
     key = await stage.start(queue)
     uid = (await stage.see()).placements["p1"].uid
     creating = asyncio.create_task(corner.others("urgent", 2, "high"))
@@ -253,7 +256,7 @@ async def test_a_cut_watch_ends_nothing(set_stage: Set) -> None:
 
 async def test_a_run_that_finished_does_not_train_again(set_stage: Set) -> None:
     """kueue#14779: what removes finished objects makes a finished run look like one never sent."""
-    stage = await set_stage(Terms())
+    stage = await set_stage(Terms(pool=STAYING))
     corner, queue = stage.corner, stage.corner.order("exit 0")
     grant = make_grant(queue)
     await stage.done(queue, grant)
