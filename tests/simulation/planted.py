@@ -258,7 +258,7 @@ PLANTED = {
     "a gate that is never left": Plant(
         law="law 8", pieces=Pieces(wrap_port=WithdrawsNothing, next_step=never_leaves)
     ),
-    "a planned end without a word": Plant(law="law 8", pieces=_log(LetsMachinesGo)),
+    "a planned end without a word": Plant(law="law 8", pieces=_log(LetsMachinesGo), first_seed=5),
     "a silence that is not said": Plant(law="law 9", pieces=_log(HidesSilence)),
     "a start from nothing": Plant(law="law 4", pieces=_log(BeginsAnew), first_seed=5),
     "a removed stranger": Plant(law="law 10", pieces=Pieces(wrap_port=RemovesStrangers)),

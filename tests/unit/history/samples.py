@@ -174,6 +174,8 @@ SAMPLES: tuple[e.Event, ...] = (
         arrival=Arrival(ahead=0, ahead_gpus=0, nodes_here=1, nodes_wanted=2),
         cluster_uid="3f1c",
         nodes=(NodesFrom(at_s=1000.5, nodes=2), NodesFrom(at_s=1060.25, nodes=1)),
+        expected_s=1200.5,
+        machines_end_s=605_800.25,
     ),
     e.PlacementStuck(
         placement=PLACEMENT,
