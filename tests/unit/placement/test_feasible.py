@@ -13,7 +13,7 @@ from broker.model.policy import RegionPolicy, TeamCaps, TeamStanding
 from broker.model.reasons import Reason
 from broker.model.run import Run, Why
 from broker.model.states import PlacementEnd, PlacementState
-from broker.placement.feasible import Question, refuse
+from broker.placement.feasible import Question, failed_for_s, refuse
 from broker.placement.standing import RegionStanding
 from broker.placement.view import View
 from tests.unit.placement.pictures import (
@@ -111,6 +111,13 @@ def with_given_up_leg() -> World:
         end=PlacementEnd.WITHDRAWN,
     )
     return view, with_legs(run, leg)
+
+
+def with_ended_booking(reason: Reason, end: PlacementEnd, since_s: float) -> World:
+    """A leg that its cluster itself ended, before anybody asked for that."""
+    view, run = world()
+    left = leg_at(FLAVOR, state=PlacementState.ENDED, reason=reason, since_s=since_s)
+    return view, with_legs(run, replace(left, end=end))
 
 
 def with_far_checkpoint() -> World:
@@ -271,3 +278,29 @@ def test_the_gang_of_many_nodes_is_measured_whole() -> None:
     refusal = ask(view, waiting_run(hardware=gang(9)))
     assert refusal is not None
     assert refusal.message == "the queue's whole quota is 64 H100, the gang takes 72"
+
+
+@pytest.mark.parametrize(
+    ("reason", "end"),
+    [
+        (Reason.FLEX_FAILED, PlacementEnd.FAILED),
+        (Reason.BOOKING_EXPIRED, PlacementEnd.FAILED),
+        (Reason.CAPACITY_REVOKED, PlacementEnd.PREEMPTED),
+    ],
+)
+def test_a_place_whose_booking_ended_is_left_alone_and_then_is_a_last_resort(
+    reason: Reason, end: PlacementEnd
+) -> None:
+    refusal = ask(*with_ended_booking(reason, end, since_s=980.0))
+    assert refusal is not None
+    assert refusal.reason is Reason.RECENTLY_FAILED_HERE
+    view, run = with_ended_booking(reason, end, since_s=900.0)
+    assert ask(view, run) is None
+    question = Question(view=view, run=run, flavor=FLAVOR, option_index=0, now=NOW)
+    assert failed_for_s(question) == 100.0
+
+
+def test_a_successor_may_come_to_where_its_run_trains_now() -> None:
+    view, run = world()
+    trains = leg_at(FLAVOR, state=PlacementState.RUNNING, since_s=900.0)
+    assert ask(view, with_legs(run, trains)) is None
