@@ -19,6 +19,7 @@ SCHEMA_VERSION = 1
 MAX_RECORD_BYTES = 1 << 20
 """A grant of a long life carries every seal it rests on; 1 MiB holds some ten thousand steps."""
 MAX_TEXT = 2000
+_WHERE = ("member", "node", "gang", "cluster")
 MAX_SEALS = 1000
 MAX_STEPS = 10_000
 _MAX_INT = 2**53 - 1
@@ -75,10 +76,7 @@ def write_gate(gate: layout.Gate) -> bytes:
         rank=gate.rank,
         nonce=gate.nonce,
         count=gate.count,
-        member=told(gate.member, MAX_TEXT),
-        node=told(gate.node, MAX_TEXT),
-        gang=told(gate.gang, MAX_TEXT),
-        cluster=told(gate.cluster, MAX_TEXT),
+        **{name: told(getattr(gate, name), MAX_TEXT) for name in _WHERE},
     )
 
 
@@ -255,10 +253,7 @@ def _gate(fields: _Fields) -> layout.Gate:
         rank=fields.whole("rank", most=layout.MAX_RANKS - 1),
         nonce=fields.nonce("nonce"),
         count=fields.whole("count"),
-        member=fields.text("member"),
-        node=fields.text("node"),
-        gang=fields.text("gang"),
-        cluster=fields.text("cluster"),
+        **{name: fields.text(name) for name in _WHERE},
     )
 
 
