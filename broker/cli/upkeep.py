@@ -156,6 +156,8 @@ def region_checks(region: region_pb2.Region, now_s: float) -> Iterator[Check]:
 def _asked(session: Session, region: region_pb2.Region) -> Iterator[Check]:
     """Yield what the region's clusters say of themselves; what was said already is left out."""
     name = words.id_of(region.name)
+    if not any(each.reachable for each in region.clusters):
+        return
     silent = {each.cluster for each in region.clusters if not each.store_reachable}
     try:
         found = session.client.regions.check(name).checks

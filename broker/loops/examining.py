@@ -13,7 +13,8 @@ from broker.loops.sight import ClusterSight
 from broker.model.check import ClusterCheck
 from regions.examined import Examined
 
-WITHIN_S = 15.0
+WITHIN_S = 12.0
+"""Less than a client waits for an answer."""
 
 
 class Looks(Protocol):

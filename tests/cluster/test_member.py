@@ -21,8 +21,11 @@ from regions.kueue.checkup import Member, examine, is_allowed
 from regions.kueue.manifest import JOBSET_API, PRIORITY_LABEL
 from regions.kueue.rights import RIGHTS
 from tests.cluster.member_world import MemberWorld
+from tests.cluster.rig.brokerd import IMAGE
 from tests.cluster.rig.region import Region
+from tests.cluster.rig.rig import Rig
 from tests.cluster.rig.waiting import wait_until
+from tests.cluster.scene import scene_of
 from tests.contract.cluster.conftest import Set
 from tests.contract.cluster.world import Shape, Stagehand, make_grant, make_queue, script
 
@@ -142,6 +145,17 @@ async def test_nothing_is_taken_back_while_a_gang_is_there_and_all_of_it_after(
     assert await asyncio.to_thread(world.ours) == []
     for namespace in (world.name, world.accounts):
         assert await asyncio.to_thread(world.region.api.find, "v1", "Namespace", namespace) is None
+
+
+def test_doctor_sends_a_small_gang_the_whole_way(began: Rig, region: Region) -> None:
+    with scene_of(began, (region.name,)) as scene:
+        given = ("doctor", "--try", region.name, "--image", IMAGE, "--within", "90s")
+        tried = scene.brokerd.cli(*given)
+        cluster = f"gke-{region.name}"
+        assert tried.returncode == 0, tried.stdout + tried.stderr
+        assert f"ok  {region.name}/{cluster} rights: all " in tried.stdout
+        ran = f"a gang ran to its end in {cluster}, queue training, flavor spot"
+        assert f"ok  try {region.name}: {ran}" in tried.stdout
 
 
 async def amiss(api: Api, member: MemberWorld) -> list[tuple[str, str]]:
