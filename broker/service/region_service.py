@@ -19,6 +19,7 @@ from broker.history.commands import (
     WaiveRegion,
 )
 from broker.model.actor import Actor, ActorKind
+from broker.model.capacity_seen import CapacitySeen
 from broker.service import fields
 from broker.service.caller import is_operator
 from broker.service.convert_region import policy_message, policy_of, region_message
@@ -185,6 +186,17 @@ class RegionService(region_service_pb2_grpc.RegionServiceServicer):
             clusters,
             # What is of no run may carry the name of one that is another team's.
             world.orphans(region) if is_operator() else (),
-            {one.cluster: world.capacity(one.cluster) for one in clusters},
+            {one.cluster: self._capacity(one.cluster) for one in clusters},
             self._ports.clock.now(),
         )
+
+    def _capacity(self, cluster: str) -> CapacitySeen:
+        """Return what is known of capacity, the clusters' own words for operators alone.
+
+        They name pods and workloads, whosever those are.
+        """
+        found = self._ports.world.capacity(cluster)
+        if is_operator():
+            return found
+        signals = tuple(replace(signal, detail="") for signal in found.signals)
+        return replace(found, signals=signals, notes=())

@@ -21,7 +21,6 @@ from hypothesis import strategies as st
 from broker.access.tokens import Role
 from broker.access.tries import REFILL_S
 from broker.history.refusals import Refused
-from broker.model.sightings import Orphan
 from broker.service.errors import InvalidArgument
 from broker.service.rights import RIGHTS, OfRun, OfTeam, Right, narrowed
 from broker.v1 import (
@@ -36,7 +35,6 @@ from tests.service.outward import (
     ALL,
     ANN,
     BOB,
-    EVE,
     OLA,
     VIC,
     Outward,
@@ -225,61 +223,7 @@ async def test_a_method_without_a_row_is_refused(
     assert said == Refusal(C.PERMISSION_DENIED, "ROLE_NOT_ENOUGH")
 
 
-# ---- What is listed, and in whose name ----------------------------------------------------------
-
-
-async def test_what_is_listed_is_what_one_may_see(out: Outward) -> None:
-    await out.rig.submit("one")
-    other = make_request(run_id="two")
-    other.parent = "teams/speech"
-    await out.rig.runs.SubmitRun(other, timeout=10)
-    caps = team_service_pb2.SetTeamCapsRequest(etag="1")
-    for team in ("vision", "speech"):
-        caps.name = f"teams/{team}"
-        caps.caps.running_gpus = 8
-        await out.rig.teams.SetTeamCaps(caps)
-    sees: dict[str, tuple[Any, ...]] = {}
-    for who in ALL:
-        async with out.calling(who) as stubs:
-            runs = await stubs.runs.ListRuns(run_service_pb2.ListRunsRequest(parent="teams/-"))
-            teams = await stubs.teams.ListTeams(team_service_pb2.ListTeamsRequest(page_size=1))
-            broker = await stubs.broker.GetBroker(broker_service_pb2.GetBrokerRequest())
-        sees[who.token.actor] = (
-            sorted(run.name.split("/")[1] for run in runs.runs),
-            runs.total_size,
-            [team.name for team in teams.teams],
-            bool(teams.next_page_token),
-            broker.active_runs,
-        )
-    vision, both = (["vision"], 1, ["teams/vision"], False, 1), ["speech", "vision"]
-    assert sees["ann"] == sees["vic"] == vision
-    assert sees["bob"] == (["speech"], 1, ["teams/speech"], False, 1)
-    assert sees["eve"] == sees["ola"] == (both, 2, ["teams/speech"], True, 2)
-
-
-async def test_a_page_goes_on_for_who_sees_a_part(out: Outward) -> None:
-    for number in range(3):
-        await out.rig.submit(f"run-{number}")
-    request = run_service_pb2.ListRunsRequest(parent="teams/-", page_size=2)
-    async with out.calling(VIC) as stubs:
-        first = await stubs.runs.ListRuns(request)
-        request.page_token = first.next_page_token
-        second = await stubs.runs.ListRuns(request)
-    assert len({run.name for run in (*first.runs, *second.runs)}) == 3
-
-
-async def test_orphans_are_for_operators(out: Outward) -> None:
-    out.rig.loops.strangers.append(
-        Orphan(
-            cluster="alpha", object="speech-secret-run", message="is of no run", since_wall_s=0.0
-        )
-    )
-    for who, count in ((VIC, 0), (ANN, 0), (EVE, 0), (OLA, 1)):
-        async with out.calling(who) as stubs:
-            regions = await stubs.regions.ListRegions(region_service_pb2.ListRegionsRequest())
-            broker = await stubs.broker.GetBroker(broker_service_pb2.GetBrokerRequest())
-        found = [o for region in regions.regions for c in region.clusters for o in c.orphans]
-        assert (len(found), len(broker.warnings)) == (count, count), who.token.actor
+# ---- In whose name ----------------------------------------------------------
 
 
 async def test_the_actor_is_the_tokens_and_not_what_the_client_says(out: Outward) -> None:
