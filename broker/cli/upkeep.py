@@ -151,6 +151,8 @@ def region_checks(region: region_pb2.Region, now_s: float) -> Iterator[Check]:
             is_well=not troubles,
             said=f"{'; '.join(troubles)} ({seen})" if troubles else f"answers, {seen}",
         )
+        for note in cluster.notes:
+            yield Check(what=f"{name}/{cluster.cluster}", is_well=False, said=note)
 
 
 def _asked(session: Session, region: region_pb2.Region) -> Iterator[Check]:

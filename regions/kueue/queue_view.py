@@ -134,7 +134,11 @@ class _Look:
         nodes = self._snapshot.nodes.objects.values()
         is_ = flavors.describe(flavor, nodes, settings, classes)
         self.doubts.extend(is_.doubts)
-        if not (is_.capacity_type.word and is_.accelerator.word and is_.accelerators_per_node):
+        if not (is_.capacity_type.word and is_.accelerator.word):
+            return None
+        if not is_.accelerators_per_node:
+            # While no node of it stands only labels or ops could tell.
+            self.doubts.append(f"flavor {name}: nothing says how many accelerators a node has")
             return None
         standing = self._tree.standing(queue.meta.name, name, resource)
         price, doubt = self._settings.price(name, is_)

@@ -69,7 +69,11 @@ class Joined:
             f"gate_poll_s = {self.gate_poll_s}",
         ]
         for flavor, price in self.prices.items():
-            lines += [f"[clusters.flavors.{flavor}]", f"price_per_gpu_hour = {price}"]
+            lines += [
+                f"[clusters.flavors.{flavor}]",
+                "accelerators_per_node = 8",  # while no node stands nobody else tells
+                f"price_per_gpu_hour = {price}",
+            ]
         return "\n".join(lines) + "\n"
 
     def profiles(self) -> str:

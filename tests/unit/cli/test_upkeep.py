@@ -32,3 +32,18 @@ def test_a_store_that_is_not_believed_is_told_once() -> None:
         clusters=[cluster],
     )
     assert [check.said for check in region_checks(region, 0.0)] == [f"{SWAPPED} (never seen)"]
+
+
+def test_what_operators_should_know_of_a_cluster_is_told_line_by_line() -> None:
+    notes = ["flavor flex: nothing says how many accelerators a node has", "ClusterQueue cq is odd"]
+    cluster = region_pb2.ClusterStatus(
+        cluster="gke", reachable=True, store_reachable=True, notes=notes
+    )
+    region = region_pb2.Region(
+        name="regions/us-east4", state=region_pb2.REGION_STATE_OPEN, clusters=[cluster]
+    )
+    found = [(check.what, check.is_well, check.said) for check in region_checks(region, 0.0)]
+    assert found == [
+        ("us-east4/gke", True, "answers, never seen"),
+        *(("us-east4/gke", False, note) for note in notes),
+    ]

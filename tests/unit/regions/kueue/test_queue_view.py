@@ -215,6 +215,17 @@ def test_a_flavor_that_nobody_describes_is_not_offered_and_is_doubted() -> None:
     )
 
 
+def test_a_flavor_of_which_no_node_stands_is_doubted_until_somebody_tells_its_nodes() -> None:
+    untold = known(kinds.RESOURCE_FLAVORS, kube.flavor("spot", labels=SPOT))
+    shown = picture(flavors=untold, nodes=known(kinds.NODES))
+    found = queues_seen(shown, SETTINGS, NOW_S)
+    assert found.queues[0].flavors == ()
+    assert "flavor spot: nothing says how many accelerators a node has" in found.doubts
+    told = dataclasses.replace(SETTINGS, flavors={"spot": FlavorSettings(accelerators_per_node=8)})
+    (spot,) = queues_seen(shown, told, NOW_S).queues[0].flavors
+    assert spot.accelerators_per_node == 8
+
+
 def test_a_flavors_own_price_goes_before_what_machines_of_its_kind_cost() -> None:
     asked = []
 
