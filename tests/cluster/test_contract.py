@@ -10,6 +10,7 @@ import pytest
 from tests.cluster.kueue_world import KueueWorld
 from tests.cluster.rig.region import Region
 from tests.contract.cluster.conftest import Set
+from tests.contract.cluster.test_booking import *  # noqa: F403
 from tests.contract.cluster.test_life import *  # noqa: F403
 from tests.contract.cluster.test_trouble import *  # noqa: F403
 from tests.contract.cluster.test_waiting import *  # noqa: F403
