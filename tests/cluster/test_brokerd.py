@@ -114,9 +114,11 @@ def test_what_is_wrong_is_named_and_what_is_missing_refused(scene: Scene) -> Non
     region = scene.places[HERE].region
     region.partition()
     try:
-        wait_until(lambda: scene.brokerd.cli("doctor").returncode == 4, 60, "the doctor's word")
-        ill = scene.brokerd.cli("doctor").stdout
-        assert f"!!  {HERE}/gke-{HERE}: it does not answer now (" in ill
+        silent = f"!!  {HERE}/gke-{HERE}: it does not answer now ("
+        wait_until(lambda: silent in scene.brokerd.cli("doctor").stdout, 60, "the doctor's word")
+        told = scene.brokerd.cli("doctor")
+        assert told.returncode == 4
+        ill = told.stdout
         assert f"ok  {THERE}/gke-{THERE}: answers" in ill
         assert "has not answered for" in scene.brokerd.cli("regions").stdout
     finally:
