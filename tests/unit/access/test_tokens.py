@@ -181,7 +181,8 @@ def test_what_is_no_file_blocks_nobody(tmp_path: Path) -> None:
 
 
 def test_a_link_to_a_file_is_followed_and_judged_as_the_file(tmp_path: Path) -> None:
-    (tmp_path / "real").touch(0o644)
+    (tmp_path / "real").touch()
+    (tmp_path / "real").chmod(0o644)
     (tmp_path / "link").symlink_to(tmp_path / "real")
     with pytest.raises(files.PrivateFileError, match="mode 0644"):
         files.read_private(tmp_path / "link", 10)
