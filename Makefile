@@ -11,7 +11,7 @@ BIN    := .venv/bin
 STAMP  := .venv/.installed
 LOCK   := .ci/requirements.lock
 
-.PHONY: help demo test test-alone test-simulated cluster-up cluster-down test-cluster check proto bench sim fmt lock clean
+.PHONY: help demo test test-alone test-simulated demo-cluster cluster-up cluster-down test-cluster check proto bench sim fmt lock clean
 
 help: ## list these commands
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -38,6 +38,9 @@ cluster-up: $(STAMP) ## brokerd on three real Kueue regions of this machine; say
 
 cluster-down: $(STAMP) ## end them
 	@$(BIN)/python -m tests.cluster.rig down
+
+demo-cluster: $(STAMP) ## the demo on three real Kueue regions of this machine
+	@$(BIN)/python -m tests.cluster.rig.demo
 
 test-cluster: $(STAMP) ## the tests that need real control planes, real Kueue, real processes
 	@$(BIN)/python -m tests.cluster.rig build

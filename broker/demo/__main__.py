@@ -4,15 +4,19 @@ The rule: it ends as it began, with no process and no file of its own left. Read
 """
 
 import argparse
+import asyncio
 import sys
+from collections.abc import Callable
 
 from rich.console import Console
 
 from broker.demo.chronicle import StoryError
-from broker.demo.household import Household, HouseholdError
+from broker.demo.household import Household
 from broker.demo.interrupts import Interrupts
 from broker.demo.screen import Screen
-from broker.demo.story import REGIONS, Pace, tell
+from broker.demo.stage import REGIONS, Stage, StageError
+from broker.demo.story import Pace, tell
+from broker.v1.run_pb2 import Run
 
 FAILED, INTERRUPTED = 1, 130
 NEXT = """
@@ -34,31 +38,45 @@ To play with it yourself, in two terminals, after `. .venv/bin/activate` in each
 
 def main(arguments: list[str]) -> int:
     """Run the demo; returns 0 when all of its story happened."""
-    pace = _pace(arguments)
+    status = perform(Household(), parse(arguments))
+    if status == 0:
+        sys.stdout.write(NEXT)
+    return status
+
+
+def perform(stage: Stage, pace: Pace, verify: Callable[[Run], None] | None = None) -> int:
+    """Tell the story on a stage and leave nothing of it; returns 0 when all of it happened.
+
+    ``verify`` looks at the run's end while the stage is there, and may raise StoryError.
+    """
     interrupts = Interrupts()
     interrupts.listen()
-    household = Household()
+
+    async def whole() -> None:
+        run = await tell(stage, screen, pace)
+        if verify is not None:
+            await asyncio.to_thread(verify, run)
+
     try:
-        household.open()
+        stage.open()
         with Screen(REGIONS, Console(highlight=False)) as screen:
-            status = 0 if interrupts.run(tell(household, screen, pace)) else INTERRUPTED
-    except (StoryError, HouseholdError) as error:
+            status = 0 if interrupts.run(whole()) else INTERRUPTED
+    except (StoryError, StageError) as error:
         status = INTERRUPTED if interrupts.came else FAILED
         if not interrupts.came:
             sys.stderr.write(f"demo: {error}\n")
     finally:
         if interrupts.came:
             sys.stderr.write("\ndemo: interrupted; ending the regions and removing their files\n")
-        is_clean = household.close()
+        is_clean = stage.close()
     if not is_clean:
-        sys.stderr.write(f"demo: something is left in {household.folder}\n")
+        sys.stderr.write(f"demo: something is left in {stage.folder}\n")
         return status or FAILED
-    if status == 0:
-        sys.stdout.write(NEXT)
     return status
 
 
-def _pace(arguments: list[str]) -> Pace:
+def parse(arguments: list[str]) -> Pace:
+    """Read the command line."""
     parser = argparse.ArgumentParser(prog="python -m broker.demo", description=__doc__)
     usual = Pace()
     parser.add_argument("--steps", type=int, default=usual.steps)

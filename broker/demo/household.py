@@ -1,4 +1,4 @@
-"""What the demo keeps while it lasts: one temporary folder, a brokerd, and its regions.
+"""The stage of ``make demo``: one temporary folder, a brokerd, and its embedded regions.
 
 The rule: whatever ends the demo ends them all, by one mechanism. Everything hangs on pipes that
 the kernel closes with the demo: brokerd and the regions end with the first one, and with the
@@ -15,6 +15,9 @@ import time
 from pathlib import Path
 
 from broker.demo import sweeper
+from broker.demo.stage import FIRST, SECOND, StageError
+from broker.sdk import AsyncClient
+from broker.v1 import intent_pb2, local_service_pb2
 
 START_S = 60.0
 STOP_S = 20.0
@@ -22,14 +25,17 @@ SWEEP_S = sweeper.REGIONS_S + sweeper.FILES_S
 SOCKET = "brokerd.sock"
 SOCKET_BYTES_MAX = 107  # of a path, by the kernel
 LAST_WORDS = 800
-
-
-class HouseholdError(Exception):
-    """What the demo needs did not start; the sentence holds its last words."""
+SPOT = "h100-spot"
 
 
 class Household:
     """A brokerd with three embedded regions, in a folder of its own."""
+
+    head = (
+        "The capacity broker: a training run over three regions, from intent to result",
+        "Daemon, clusters, processes, training and checkpoints are real; GPUs are counted,",
+        "not there. About a minute; Ctrl-C ends it all and leaves nothing behind.",
+    )
 
     def __init__(self) -> None:
         self.folder = Path()
@@ -83,12 +89,35 @@ class Household:
             )
 
     def check(self, began_s: float) -> None:
-        """Raise HouseholdError when brokerd has ended, or takes longer than it may."""
+        """Raise StageError when brokerd has ended, or takes longer than it may."""
         brokerd = self._brokerd
         if brokerd is not None and brokerd.poll() is not None:
-            raise HouseholdError(f"brokerd ended with {brokerd.returncode}: {self._last_words()}")
+            raise StageError(f"brokerd ended with {brokerd.returncode}: {self._last_words()}")
         if time.monotonic() - began_s > START_S:
-            raise HouseholdError(f"brokerd does not answer: {self._last_words()}")
+            raise StageError(f"brokerd does not answer: {self._last_words()}")
+
+    async def is_ready(self, client: AsyncClient) -> bool:
+        """Whether brokerd answers: it does once it knows its regions."""
+        await client.teams.broker()
+        return True
+
+    def dress(self, intent: intent_pb2.Intent) -> None:
+        """Leave the intent as it is: embedded regions want nothing of it."""
+
+    async def run_short(self, client: AsyncClient, machines: int) -> None:
+        """Let FIRST have so many spot machines, and no more."""
+        partial = local_service_pb2.PartialArrival(flavor=SPOT, nodes=machines)
+        await client.regions.inject(
+            local_service_pb2.InjectFaultRequest(region=f"regions/{FIRST}", partial=partial)
+        )
+
+    async def preempt(self, client: AsyncClient, notice_s: int) -> None:
+        """Take back all spot machines of SECOND, with a notice."""
+        fault = local_service_pb2.InjectFaultRequest(
+            region=f"regions/{SECOND}", preempt=local_service_pb2.Preemption(flavor=SPOT)
+        )
+        fault.preempt.notice.FromSeconds(notice_s)
+        await client.regions.inject(fault)
 
     def kill(self) -> None:
         """Kill brokerd, as a power cut would: SIGKILL."""

@@ -14,21 +14,19 @@ from pathlib import Path
 
 from broker.demo import summary
 from broker.demo.chronicle import Chronicle, StoryError
-from broker.demo.household import Household
 from broker.demo.narration import Narrator, Told
 from broker.demo.screen import Screen, Sight, curve
+from broker.demo.stage import FIRST, REGIONS, SECOND, THIRD, Stage
 from broker.demo.testimony import newest_report
 from broker.sdk import AsyncClient, BrokerError, Watch, pack
 from broker.sdk.intent import parse_intent
 from broker.sdk.settings import find
-from broker.v1 import event_pb2, local_service_pb2, run_pb2
+from broker.v1 import event_pb2, run_pb2
 from broker.v1.event_pb2 import Event
 
-FIRST, SECOND, THIRD = "us-east4", "europe-west1", "us-central1"
-REGIONS = (FIRST, SECOND, THIRD)
-SPOT = "h100-spot"
 TEAM = "research"
 HERE = Path(__file__).parent
+MACHINES = 5  # of the eight that the gang needs
 PATIENCE_S = 4
 NOTICE_S = 8
 LOOK_S = 0.25
@@ -50,10 +48,8 @@ class Pace:
 class Story:
     """One telling."""
 
-    def __init__(
-        self, household: Household, screen: Screen, client: AsyncClient, pace: Pace
-    ) -> None:
-        self.household = household
+    def __init__(self, stage: Stage, screen: Screen, client: AsyncClient, pace: Pace) -> None:
+        self.stage = stage
         self.screen = screen
         self.client = client
         self.pace = pace
@@ -62,7 +58,7 @@ class Story:
         self.run = run_pb2.Run()
 
     async def tell(self) -> run_pb2.Run:
-        """Tell it all; return the run as it ended. Raises StoryError or HouseholdError."""
+        """Tell it all; return the run as it ended. Raises StoryError or StageError."""
         await self._open()
         await self._submit()
         async with asyncio.TaskGroup() as group:
@@ -78,11 +74,7 @@ class Story:
 
     async def _open(self) -> None:
         screen = self.screen
-        screen.head(
-            "The capacity broker: a training run over three regions, from intent to result",
-            "Daemon, clusters, processes, training and checkpoints are real; GPUs are counted,",
-            "not there. About a minute; Ctrl-C ends it all and leaves nothing behind.",
-        )
+        screen.head(*self.stage.head)
         screen.title("Three regions on this machine, and a broker over them")
         await self._start_broker()
         for region in REGIONS:
@@ -92,12 +84,7 @@ class Story:
         screen.say(
             f"ops: a gang that comes only in part is borne {PATIENCE_S} s; short, for a demo"
         )
-        await self.client.regions.inject(
-            local_service_pb2.InjectFaultRequest(
-                region=f"regions/{FIRST}",
-                partial=local_service_pb2.PartialArrival(flavor=SPOT, nodes=5),
-            )
-        )
+        await self.stage.run_short(self.client, MACHINES)
         screen.say(f"{FIRST}, the cheapest, has five spot machines; the rest are out of stock")
 
     async def _submit(self) -> None:
@@ -108,6 +95,7 @@ class Story:
         with pack(HERE / "training") as bundle:
             uploaded = await self.client.runs.upload_bundle(TEAM, bundle)
         intent.message.workload.bundle_digest = uploaded.name.rpartition("/")[2]
+        self.stage.dress(intent.message)
         self.run = await self.client.runs.submit(TEAM, intent.message, run_id=intent.run_id)
         self.screen.say(f"{self.run.name} is in the log; from here on it cannot be lost")
 
@@ -121,9 +109,9 @@ class Story:
 
     async def _lose_the_broker(self) -> None:
         await self.chronicle.until_step(self.pace.kill_at, 90)
-        at_step, pid = self.chronicle.step, self.household.pid
+        at_step, pid = self.chronicle.step, self.stage.pid
         self.screen.title("The broker is killed")
-        self.household.kill()
+        self.stage.kill()
         self.screen.say(f"kill -9 {pid}, at step {at_step}", style="red")
         await self._until_step_without_broker(at_step + self.pace.steps_without_broker)
         await self._start_broker()
@@ -154,11 +142,7 @@ class Story:
         await self.chronicle.until_step(self.pace.preempt_at, 90)
         self.screen.title("The cloud takes the machines back")
         at_step = self.chronicle.step
-        fault = local_service_pb2.InjectFaultRequest(
-            region=f"regions/{SECOND}", preempt=local_service_pb2.Preemption(flavor=SPOT)
-        )
-        fault.preempt.notice.FromSeconds(NOTICE_S)
-        await self.client.regions.inject(fault)
+        await self.stage.preempt(self.client, NOTICE_S)
         self.screen.say(
             f"{SECOND}: all spot machines are preempted, with {NOTICE_S} s notice", style="red"
         )
@@ -189,12 +173,12 @@ class Story:
 
     async def _start_broker(self) -> None:
         began_s = time.monotonic()
-        self.household.start()
+        self.stage.start()
         while True:
-            self.household.check(began_s)
+            self.stage.check(began_s)
             with contextlib.suppress(BrokerError):
-                await self.client.teams.broker()
-                break
+                if await self.stage.is_ready(self.client):
+                    break
             await asyncio.sleep(0.1)
         self.screen.say(f"brokerd answers, {time.monotonic() - began_s:.1f} s after its start")
 
@@ -220,7 +204,7 @@ class Story:
             self._say(self.narrator.settle(time.monotonic()))
             chronicle, note = self.chronicle, ""
             step, losses = chronicle.step, chronicle.losses
-            if self.household.pid:
+            if self.stage.pid:
                 with contextlib.suppress(BrokerError):
                     self.run = await self.client.runs.get(self.run.name)
             else:
@@ -245,17 +229,17 @@ class Story:
 
     def _gang_says(self) -> tuple[int, float]:
         """Return step and loss by what the gang wrote into its region's store."""
-        report = newest_report(self.household.store(SECOND), self.run)
+        report = newest_report(self.stage.store(SECOND), self.run)
         if report is None or report.step is None or report.loss is None:
             return self.chronicle.step, self.chronicle.last_loss or 0.0
         return report.step, report.loss
 
 
-async def tell(household: Household, screen: Screen, pace: Pace) -> run_pb2.Run:
-    """Tell the story over a household. Raises StoryError or HouseholdError."""
-    settings = find(server=household.address, team=TEAM, user="demo")
+async def tell(stage: Stage, screen: Screen, pace: Pace) -> run_pb2.Run:
+    """Tell the story on a stage. Raises StoryError or StageError."""
+    settings = find(server=stage.address, team=TEAM, user="demo")
     async with AsyncClient(settings, retry_for_s=RETRY_FOR_S) as client:
-        story = Story(household, screen, client, pace)
+        story = Story(stage, screen, client, pace)
         try:
             run = await story.tell()
         except* (StoryError, BrokerError) as group:

@@ -15,18 +15,18 @@ from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-PATIENCE_S = 120.0
+PATIENCE_S = 180.0
 
 
 class Onlooker:
     """One demo, and all that is of it: its folder is the demo's only place for files."""
 
-    def __init__(self, scratch: Path, *arguments: str) -> None:
+    def __init__(self, scratch: Path, *arguments: str, module: str = "broker.demo") -> None:
         self.scratch = scratch
         self.lines: list[str] = []
         self._news = threading.Condition()
         self.demo = subprocess.Popen(
-            [sys.executable, "-m", "broker.demo", *arguments],
+            [sys.executable, "-m", module, *arguments],
             cwd=ROOT,
             env={**os.environ, "TMPDIR": str(scratch), "HOME": str(scratch)},
             stdin=subprocess.DEVNULL,
@@ -85,10 +85,10 @@ class Onlooker:
 
 
 @contextlib.contextmanager
-def looking_on(*arguments: str) -> Iterator[Onlooker]:
+def looking_on(*arguments: str, module: str = "broker.demo") -> Iterator[Onlooker]:
     """Run a demo; whatever the test finds, nothing of it outlives this context."""
     scratch = Path(tempfile.mkdtemp(prefix="d-", dir="/tmp"))
-    onlooker = Onlooker(scratch, *arguments)
+    onlooker = Onlooker(scratch, *arguments, module=module)
     try:
         yield onlooker
     finally:

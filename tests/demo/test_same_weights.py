@@ -12,12 +12,13 @@ from rich.console import Console
 
 from broker.demo.household import Household
 from broker.demo.screen import Screen
-from broker.demo.story import FIRST, REGIONS, SECOND, THIRD, Pace, tell
+from broker.demo.stage import FIRST, REGIONS, SECOND, THIRD
+from broker.demo.story import Pace, tell
 from broker.v1 import run_pb2
 from broker.v1.placement_pb2 import PLACEMENT_END_PREEMPTED as PREEMPTED
 from broker.v1.placement_pb2 import PLACEMENT_END_SUCCEEDED as SUCCEEDED
 from broker.v1.placement_pb2 import PLACEMENT_END_WITHDRAWN as WITHDRAWN
-from tests.unit.demo.gang import Gang, Start
+from tests.unit.demo.gang import undisturbed
 
 pytestmark = pytest.mark.alone
 
@@ -55,23 +56,13 @@ def test_stuck_moved_orphaned_and_preempted_gives_the_same_weights_bit_for_bit(
     assert legs == [(FIRST, WITHDRAWN), (SECOND, PREEMPTED), (THIRD, SUCCEEDED)], told.getvalue()
     words = " ".join(told.getvalue().split())
     assert [one for one in TOLD if one not in words] == [], told.getvalue()
-    assert disturbed == _digest(_undisturbed(tmp_path))
+    assert disturbed == _digest(undisturbed(tmp_path, STEPS))
     assert is_clean
 
 
 def _final_weights(household: Household, run: run_pb2.Run) -> Path:
     epoch = household.store(THIRD) / "runs" / run.uid / run.epochs[-1].folder
     return epoch / "checkpoints" / f"step-{STEPS}" / "weights.npy"
-
-
-def _undisturbed(home: Path) -> Path:
-    start = Start(home=home, epoch=1, world_size=8)
-    out = home / "weights.npy"
-    arguments = ("--steps", str(STEPS), "--step-seconds", "0", "--out", str(out))
-    with Gang(start=start).run(*arguments) as gang:
-        gang.output()
-        assert gang.exit_codes() == [0] * 8
-    return out
 
 
 def _digest(path: Path) -> str:

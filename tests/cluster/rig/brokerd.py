@@ -45,6 +45,7 @@ class Joined:
     store: Path
     prices: Mapping[str, str]
     gate_poll_s: float = 0.2
+    accelerators_per_node: int = 8
 
     @property
     def cluster(self) -> str:
@@ -71,7 +72,8 @@ class Joined:
         for flavor, price in self.prices.items():
             lines += [
                 f"[clusters.flavors.{flavor}]",
-                "accelerators_per_node = 8",  # while no node stands nobody else tells
+                # While no node stands nobody else tells.
+                f"accelerators_per_node = {self.accelerators_per_node}",
                 f"price_per_gpu_hour = {price}",
             ]
         return "\n".join(lines) + "\n"
@@ -123,6 +125,12 @@ class Brokerd:
 
     def start(self, *, sees_all: bool = True) -> None:
         """Start it; return once it has seen every region, or, if some are away, only answers."""
+        self.launch()
+        ready = self._is_ready if sees_all else self._answers
+        wait_until(ready, START_S, f"that brokerd is ready (see {self.log})")
+
+    def launch(self) -> None:
+        """Start it, without a wait."""
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(
                 [*PROGRAM, *self.options(), "--lifeline", str(self._lifeline)],
@@ -133,8 +141,6 @@ class Brokerd:
                 pass_fds=(self._lifeline,),
                 start_new_session=True,
             )
-        ready = self._is_ready if sees_all else self._answers
-        wait_until(ready, START_S, f"that brokerd is ready (see {self.log})")
 
     def options(self) -> tuple[str, ...]:
         """Return the options that every tool of it is given."""
@@ -189,11 +195,19 @@ class Brokerd:
         """Return the end of its log."""
         return self.log.read_text(errors="replace")[-3000:] if self.log.exists() else ""
 
+    def _is_ready(self) -> bool:
+        return self.sees(self._regions() or ())
+
     def _answers(self) -> bool:
         return self._regions() is not None
 
-    def _is_ready(self) -> bool:
-        found = self._regions() or ()
+    @property
+    def runs(self) -> bool:
+        """Whether its process runs."""
+        return self._process is not None and self._process.poll() is None
+
+    def sees(self, found: Sequence[region_pb2.Region]) -> bool:
+        """Whether, by what it tells of its regions, it has seen every one of them."""
         seen = [one for region in found for one in region.clusters if one.reachable]
         return len(seen) == len(self.members) and all(one.flavors for one in seen)
 

@@ -131,8 +131,8 @@ class Door:
             finally:
                 self._writers.discard(inner_writer)
                 inner_writer.transport.abort()
-        except OSError:
-            pass  # the API server is away: to who asks it is a reset
+        except (OSError, asyncio.CancelledError):
+            pass  # the API server is away, or the door closes: to who asks it is a reset
         finally:
             self._writers.discard(writer)
             writer.transport.abort()

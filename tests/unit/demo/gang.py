@@ -117,3 +117,13 @@ def free_port() -> int:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port: int = server.getsockname()[1]
     return port
+
+
+def undisturbed(home: Path, steps: int) -> Path:
+    """Run a gang of eight to its end with nothing done to it; return its final weights' file."""
+    out = home / "weights.npy"
+    arguments = ("--steps", str(steps), "--step-seconds", "0", "--out", str(out))
+    with Gang(start=Start(home=home, epoch=1, world_size=8)).run(*arguments) as gang:
+        gang.output()
+        assert gang.exit_codes() == [0] * 8
+    return out

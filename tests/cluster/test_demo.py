@@ -1,0 +1,50 @@
+"""The demo's story on real control planes: it happens, ends with the same weights, leaves nothing."""
+
+from __future__ import annotations
+
+from signal import SIGTERM
+
+import pytest
+
+from broker.demo.__main__ import INTERRUPTED
+from tests.demo.onlooker import Onlooker, looking_on
+
+pytestmark = pytest.mark.cluster
+
+MODULE = "tests.cluster.rig.demo"
+TOLD = (
+    "5 of 8 machines are here in us-east4",
+    "judged stuck: ",
+    "a leg: 8 GPUs spot in europe-west1",
+    "withdrawn from us-east4: ",
+    "kill -9 ",
+    "the run did not notice: ",
+    "all spot machines are preempted",
+    "resumed in us-central1 from step ",
+    "time to useful work ",
+    "cost ",
+    "as of the same run left alone",
+)
+
+
+def test_the_story_of_the_demo_happens_on_real_kueue_with_the_same_weights() -> None:
+    with looking_on(module=MODULE) as demo:
+        demo.wait_for("The cloud takes the machines back")
+        assert demo.end() == 0, demo.said
+        assert [words for words in TOLD if words not in demo.said] == [], demo.said
+        assert "Traceback" not in demo.said
+        assert is_nothing_left(demo)
+
+
+def test_an_interrupted_demo_leaves_nothing_of_its_clusters() -> None:
+    with looking_on(module=MODULE) as demo:
+        demo.wait_for("5 of 8 machines")
+        demo.signal(SIGTERM)
+        assert demo.end() == INTERRUPTED, demo.said
+        assert "Traceback" not in demo.said
+        assert is_nothing_left(demo)
+
+
+def is_nothing_left(demo: Onlooker) -> bool:
+    """Whether no process of it runs and no file of it stands, pods' and programs' included."""
+    return (demo.processes(), demo.files()) == ({}, [])
