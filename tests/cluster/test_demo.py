@@ -1,4 +1,4 @@
-"""The demo's story on real control planes: it happens, ends with the same weights, leaves nothing."""
+"""The demo on real control planes: its story happens, with the same weights; nothing is left."""
 
 from __future__ import annotations
 
