@@ -7,6 +7,7 @@ Read ``Login.refresh`` first.
 
 import asyncio
 import os
+import re
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
@@ -14,6 +15,9 @@ from kubernetes.aio import config
 from kubernetes.aio.client import Configuration
 
 from regions.kueue.errors import AccessError
+from regions.kueue.kubeconfig import Loader, refused
+
+_SENDABLE = re.compile(r"(?:Bearer|Basic) [!-~]+", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,7 +61,7 @@ class Login:
     def __init__(self, credentials: Credentials, within_s: float) -> None:
         self._credentials = credentials
         self._within_s = within_s
-        self._loader: config.kube_config.KubeConfigLoader | None = None
+        self._loader: Loader | None = None
         self._found: Endpoint | None = None
 
     def forget(self) -> None:
@@ -77,8 +81,11 @@ class Login:
         except AccessError:
             raise
         except Exception as error:
-            # The loaders pass on whatever a file's content or a plugin's answer made of them.
+            if isinstance(self._credentials, Kubeconfig):
+                raise refused(error) from None
+            # The loaders pass on whatever an answer made of them.
             raise AccessError(f"credentials cannot be read: {error}") from error
+        _check(configuration)
         return configuration
 
     async def _load(self, configuration: Configuration) -> None:
@@ -95,19 +102,24 @@ class Login:
                 await _enter(configuration, self._found)
 
     async def _from_file(self, configuration: Configuration, path: str, context: str) -> None:
-        if self._loader is not None:
-            await self._loader.load_and_set(configuration)
-            return
-        # What a plugin or a provider renewed stays in memory: the file is somebody else's.
-        self._loader = await config.load_kube_config(
-            _there(path), context or None, configuration, persist_config=False
-        )
+        if self._loader is None:
+            self._loader = Loader(_there(path), context)
+        await self._loader.enter(configuration)
 
 
 async def _enter(configuration: Configuration, endpoint: Endpoint) -> None:
     configuration.host = endpoint.host.rstrip("/")
     configuration.ca_cert_data = endpoint.ca_pem or None
     configuration.api_key["BearerToken"] = f"Bearer {await endpoint.token()}"
+
+
+def _check(configuration: Configuration) -> None:
+    """Refuse a token that no header can carry; an end of line, which files have, is none of it."""
+    token = configuration.api_key.get("BearerToken")
+    if token is not None:
+        configuration.api_key["BearerToken"] = token.strip()
+        if not _SENDABLE.fullmatch(token.strip()):
+            raise AccessError("credentials cannot be used: what is given as a token is none")
 
 
 def identity(configuration: Configuration) -> tuple[object, ...]:
