@@ -136,6 +136,9 @@ class Api:
             async with asyncio.timeout(within_s):
                 response = await asked.send(client, bounds)
             try:
+                if response.history or 300 <= response.status < 400:
+                    # What was asked was not done, whatever the page says that we were sent to.
+                    raise BrokenError("the server sends whoever asks elsewhere, as a login would")
                 if response.status >= 400:
                     async with asyncio.timeout(within_s):
                         self._refuse(response, await _whole(response))
@@ -146,12 +149,14 @@ class Api:
             raise SilentError(f"no answer within {within_s:g} s") from error
         except (aiohttp.ClientError, OSError) as error:
             raise SilentError(f"{error}" or type(error).__name__) from error
+        except UnicodeError as error:
+            raise AccessError("the server's address cannot be one") from error
 
     def _refuse(self, response: aiohttp.ClientResponse, body: bytes) -> None:
         """Raise what the server's error means."""
         try:
             told = msgspec.json.decode(body, type=_Status)
-        except (msgspec.MsgspecError, UnicodeDecodeError):
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
             told = _Status(message=body[:200].decode("utf-8", "replace"))
         after = response.headers.get("Retry-After", "")
         after_s = told.details.retry_after_s if told.details is not None else None

@@ -16,6 +16,7 @@ from regions.kueue.credentials import Endpoint, Kubeconfig
 from regions.kueue.errors import (
     AccessError,
     BrokenError,
+    ClusterError,
     ConflictError,
     ExpiredError,
     ForbiddenError,
@@ -95,6 +96,39 @@ async def test_a_refusal_in_no_known_form_is_one_all_the_same(server: Server) ->
     with pytest.raises(RefusedError, match="slow down") as caught:
         await server.api().ask("GET", "/x")
     assert (caught.value.status, caught.value.retry_after_s) == (429, 3.0)
+
+
+async def test_a_refusal_without_a_bottom_is_one_all_the_same(server: Server) -> None:
+    server.answer = refusing(503, b'{"other":' + b"[" * 200_000)
+    with pytest.raises(RefusedError) as caught:
+        await server.api().ask("GET", "/x")
+    assert caught.value.status == 503
+
+
+@pytest.mark.parametrize("status", [301, 302, 303, 304, 307, 308])
+async def test_the_page_that_one_is_sent_to_is_no_answer(server: Server, status: int) -> None:
+    """A proxy that wants a login answers so, and its page is fine by HTTP's count."""
+
+    async def answer(request: web.Request) -> web.StreamResponse:
+        if request.path == "/login":
+            return web.Response(body=b"<html>who are you?</html>")
+        headers = {} if status == 304 else {"Location": "/login"}
+        return web.Response(status=status, headers=headers)
+
+    server.answer = answer
+    with pytest.raises(BrokenError, match="elsewhere"):
+        await server.api().ask("POST", "/apis/x", body={})
+    with pytest.raises(BrokenError, match="elsewhere"):
+        await lines_of(server)
+
+
+async def test_an_address_that_can_be_none_is_said(server: Server) -> None:
+    async def token() -> str:
+        return "secret"
+
+    for host in ("https://" + "a" * 300, "https://[x", "nothing"):
+        with pytest.raises(ClusterError):
+            await server.api(Endpoint(host=host, ca_pem="", token=token)).ask("GET", "/x")
 
 
 async def test_whoever_does_not_answer_in_time_is_silent(server: Server) -> None:
