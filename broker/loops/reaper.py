@@ -212,11 +212,16 @@ class Reaper:
     def _stranger(self, outpost: Outpost, seen: PlacementSeen, now: Moment) -> Orphan:
         key = (outpost.cluster, seen.placement)
         since_s = self._since.setdefault(key, now.wall_s)
-        whose = seen.labels.get("run") or f"run key {seen.run_key}"
+        whose = seen.labels.get("run") or (seen.run_key and f"run key {seen.run_key}")
+        says = (
+            f"it says that it is of {whose}, which this broker's log does not know"
+            if whose
+            else "it bears a gang's labels, and says of no run that it is its"
+        )
         return Orphan(
             cluster=outpost.cluster,
             object=seen.placement,
-            message=f"it says that it is of {whose}, which this broker's log does not know",
+            message=says,
             since_wall_s=since_s,
             is_ours=self._is_marked(seen),
         )

@@ -99,6 +99,13 @@ async def test_an_orphan_is_shown_at_once_and_written_down_when_it_stays(broker:
     assert broker.clusters["alpha"].heard == []
 
 
+async def test_what_says_of_no_run_that_it_is_its_is_told_so(broker: Handheld) -> None:
+    broker.clusters["alpha"].show(replace(orphan(broker, is_ours=False), run_key="", labels={}))
+    await broker.settle()
+    (shown,) = broker.agents.answers.orphans("alpha")
+    assert shown.message == "it bears a gang's labels, and says of no run that it is its"
+
+
 async def test_a_look_that_was_not_whole_lets_no_orphan_be_gone(broker: Handheld) -> None:
     cluster = broker.clusters["alpha"]
     cluster.show(orphan(broker, is_ours=True))
