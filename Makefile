@@ -11,10 +11,10 @@ BIN    := .venv/bin
 STAMP  := .venv/.installed
 LOCK   := .ci/requirements.lock
 
-.PHONY: help demo test test-alone test-simulated demo-cluster cluster-up cluster-down test-cluster check proto bench sim fmt lock clean
+.PHONY: help demo test test-alone test-simulated demo-cluster cluster-up cluster-down test-cluster check proto bench bench-cluster sim fmt lock clean
 
 help: ## list these commands
-	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 demo: $(STAMP) ## one training run over three regions of this machine, from intent to result
 	@$(BIN)/python -m broker.demo
@@ -58,6 +58,9 @@ proto: $(STAMP) ## generate broker/v1 from proto/
 
 bench: $(STAMP) ## the figures, as ratios; writes build/bench.json
 	$(BIN)/python -m tests.bench
+
+bench-cluster: $(STAMP) ## the figures of real Kueue regions; writes build/bench-cluster.json
+	$(BIN)/python -m tests.bench.clusters
 
 sim: $(STAMP) ## the simulator, over many more worlds than `make test`: SEEDS=0:5000
 	$(BIN)/python -m tests.simulation --seeds $(or $(SEEDS),0:5000)

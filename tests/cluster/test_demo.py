@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from signal import SIGTERM
 
 import pytest
@@ -11,6 +12,7 @@ from tests.demo.onlooker import Onlooker, looking_on
 
 pytestmark = pytest.mark.cluster
 
+# The home stays: in its cache is the rig, which was built there.
 MODULE = "tests.cluster.rig.demo"
 TOLD = (
     "5 of 8 machines are here in us-east4",
@@ -28,7 +30,7 @@ TOLD = (
 
 
 def test_the_story_of_the_demo_happens_on_real_kueue_with_the_same_weights() -> None:
-    with looking_on(module=MODULE) as demo:
+    with looking_on(module=MODULE, home=Path.home()) as demo:
         demo.wait_for("The cloud takes the machines back")
         assert demo.end() == 0, demo.said
         assert [words for words in TOLD if words not in demo.said] == [], demo.said
@@ -37,7 +39,7 @@ def test_the_story_of_the_demo_happens_on_real_kueue_with_the_same_weights() -> 
 
 
 def test_an_interrupted_demo_leaves_nothing_of_its_clusters() -> None:
-    with looking_on(module=MODULE) as demo:
+    with looking_on(module=MODULE, home=Path.home()) as demo:
         demo.wait_for("5 of 8 machines")
         demo.signal(SIGTERM)
         assert demo.end() == INTERRUPTED, demo.said

@@ -21,14 +21,16 @@ PATIENCE_S = 180.0
 class Onlooker:
     """One demo, and all that is of it: its folder is the demo's only place for files."""
 
-    def __init__(self, scratch: Path, *arguments: str, module: str = "broker.demo") -> None:
+    def __init__(
+        self, scratch: Path, *arguments: str, module: str = "broker.demo", home: Path | None = None
+    ) -> None:
         self.scratch = scratch
         self.lines: list[str] = []
         self._news = threading.Condition()
         self.demo = subprocess.Popen(
             [sys.executable, "-m", module, *arguments],
             cwd=ROOT,
-            env={**os.environ, "TMPDIR": str(scratch), "HOME": str(scratch)},
+            env={**os.environ, "TMPDIR": str(scratch), "HOME": str(home or scratch)},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -85,10 +87,12 @@ class Onlooker:
 
 
 @contextlib.contextmanager
-def looking_on(*arguments: str, module: str = "broker.demo") -> Iterator[Onlooker]:
+def looking_on(
+    *arguments: str, module: str = "broker.demo", home: Path | None = None
+) -> Iterator[Onlooker]:
     """Run a demo; whatever the test finds, nothing of it outlives this context."""
     scratch = Path(tempfile.mkdtemp(prefix="d-", dir="/tmp"))
-    onlooker = Onlooker(scratch, *arguments, module=module)
+    onlooker = Onlooker(scratch, *arguments, module=module, home=home)
     try:
         yield onlooker
     finally:
