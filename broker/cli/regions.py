@@ -99,9 +99,12 @@ def show(session: Session, region: str) -> None:
 
 def beside(cluster: region_pb2.ClusterStatus, now_s: float) -> Iterator[str]:
     """Yield what is known beside the figures: profiles, signals, facts, and what is odd."""
-    profiles = {(one.flavor, one.profile.name): one for one in cluster.flavors if one.profile.name}
-    for flavor in profiles.values():
-        yield f"  profile of {flavor.flavor}: {_profile(flavor.profile)}"
+    profiles: dict[str, dict[str, None]] = {}
+    for one in cluster.flavors:
+        if one.profile.name:
+            profiles.setdefault(_profile(one.profile), {})[one.flavor] = None
+    for said, flavors in profiles.items():
+        yield f"  profile of {', '.join(flavors)}: {said}"
     kinds = {(one.queue, one.flavor): words.kind(one) for one in cluster.flavors}
     rows = [_signal(one, kinds, now_s) for one in cluster.signals]
     rows += [_fact(one, kinds, now_s) for one in cluster.known]

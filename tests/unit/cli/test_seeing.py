@@ -105,3 +105,16 @@ def test_what_is_known_of_capacity_is_told_with_its_source_and_age() -> None:
     assert ["spot", "q/h100-spot", "GPU quota", "8 of 64 free", "Compute Engine", "5s ago"] in cells
     assert any("MOON (unknown)" in row for row in cells)
     assert cells[-1] == ["a zone is silent"]
+
+
+def test_a_profile_that_flavors_share_is_said_once() -> None:
+    opens = region_pb2.PodProfile(name="default", widens=["It runs as root."])
+    narrow = region_pb2.PodProfile(name="default")
+    flavors = [("spot", opens), ("flex", narrow), ("reserved", opens), ("spot", opens)]
+    cluster = region_pb2.ClusterStatus(
+        flavors=[region_pb2.FlavorStatus(flavor=name, profile=one) for name, one in flavors]
+    )
+    assert list(beside(cluster, 0.0)) == [
+        "  profile of spot, reserved: default; It runs as root.",
+        "  profile of flex: default; it opens nothing.",
+    ]
