@@ -284,8 +284,11 @@ def _no_place(
     kinds = sorted({f"{one.region}: {one.message}" for one in passing})
     if passing:
         return Reason.WAITING_FOR_OFFER, "no place takes it now; " + listed(kinds)
-    unseen = sorted(facts.cluster for facts in view.clusters.values() if not is_seen(facts))
-    who = f"; {listed(unseen)} could not be seen whole" if unseen else ""
+    unseen = [facts for facts in view.clusters.values() if not is_seen(facts)]
+    bare = sorted(each.cluster for each in unseen if each.is_reachable and not each.blind)
+    hidden = sorted(each.cluster for each in unseen if each.cluster not in bare)
+    who = f"; {listed(hidden)} could not be seen whole" if hidden else ""
+    who += f"; no queue of {listed(bare)} may be used now" if bare else ""
     return Reason.WAITING_FOR_OFFER, "no place that was seen can take it" + who
 
 

@@ -74,14 +74,17 @@ def never_fits(view: View, intent: Intent, terms: Terms) -> NeverFits | None:
 
 
 def is_whole(view: View) -> bool:
-    """Return whether every configured cluster was seen whole, and any capacity at all."""
+    """Return whether every configured cluster, of one or more, was seen whole."""
     known = [facts for facts in view.clusters.values() if facts.is_configured]
-    return bool(view.flavors) and all(map(is_seen, known))
+    return bool(known) and all(map(is_seen, known))
 
 
 def is_seen(facts: ClusterFacts) -> bool:
-    """Return whether a cluster answers and nothing of it is hidden."""
-    return facts.is_reachable and not facts.blind
+    """Return whether a cluster answers, nothing of it is hidden, and it offers anything.
+
+    One whose only queue was taken away says nothing of what it can take once that is back.
+    """
+    return facts.is_reachable and not facts.blind and bool(facts.flavors)
 
 
 def describe(view: View, workload: Workload, terms: Terms) -> NeverFits:

@@ -155,6 +155,18 @@ def test_what_could_fit_and_what_is_not_known_is_not_refused() -> None:
     assert never_fits(make_view(), run.intent, run.terms) is None
 
 
+def test_a_queue_that_was_taken_away_does_not_mean_that_nothing_fits() -> None:
+    whole = make_cluster(make_flavor("beta"))
+    view = make_view(make_cluster(small_nodes()), whole)
+    view.apply_cluster(replace(whole, flavors=()))
+    run = waiting_run()
+    view.apply_run(run)
+    assert never_fits(view, run.intent, run.terms) is None
+    found = explain(view, run, at(10.0))
+    assert not found.never_fits
+    assert found.wait.message.endswith("; no queue of beta may be used now")
+
+
 def test_ops_word_is_not_suggested_away() -> None:
     view = make_view(make_cluster(make_flavor()))
     view.apply_region(RegionStanding(region="alpha-region", policy=RegionPolicy(is_allowed=False)))
