@@ -11,10 +11,10 @@ BIN    := .venv/bin
 STAMP  := .venv/.installed
 LOCK   := .ci/requirements.lock
 
-.PHONY: help demo test test-alone test-simulated demo-cluster cluster-up cluster-down test-cluster check proto bench bench-cluster sim fmt lock clean
+.PHONY: help demo test test-alone test-simulated demo-cluster cluster-up cluster-down test-cluster test-cluster-long check proto bench bench-cluster sim fmt lock clean
 
 help: ## list these commands
-	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 demo: $(STAMP) ## one training run over three regions of this machine, from intent to result
 	@$(BIN)/python -m broker.demo
@@ -44,7 +44,11 @@ demo-cluster: $(STAMP) ## the demo on three real Kueue regions of this machine
 
 test-cluster: $(STAMP) ## the tests that need real control planes, real Kueue, real processes
 	@$(BIN)/python -m tests.cluster.rig build
-	$(BIN)/pytest tests/cluster -m cluster
+	$(BIN)/pytest tests/cluster -m "cluster and not long"
+
+test-cluster-long: $(STAMP) ## those of them that take long: 200 hedged runs, with faults
+	@$(BIN)/python -m tests.cluster.rig build
+	$(BIN)/pytest tests/cluster -m "cluster and long"
 
 check: $(STAMP) ## lint, types, layers, protos: under 30 seconds when warm
 	$(BIN)/ruff check --quiet
