@@ -24,7 +24,6 @@ TEXT_SUFFIXES = (
 EXCUSED: dict[tuple[str, str], str] = {}
 
 # Texts that break one rule each, and are only read: a rule that lets its own pass holds nothing.
-# A skip and a stub must stand among them as anybody would write them.
 PLANTED = [
     ("a module is Python 3.11", "broker/a.py", "type Row = tuple[int, str]\n"),
     ("a module has at most 400 lines", "broker/loops/a.py", "x = 1\n" * 401),
@@ -34,10 +33,12 @@ PLANTED = [
     ("pure packages ask no clock and open no file", "broker/policy/a.py", "t = datetime.now()"),
     ("pure packages ask no clock and open no file", "broker/model/a.py", "with open(p) as f: ..."),
     ("our own code is never mocked", "tests/unit/test_a.py", "from unittest import mock"),
+    # A text to be found, as anybody would write it: nothing is skipped here.
     ("no test is skipped or expected to fail", "tests/test_a.py", "pytest.mark.skip"),
     (
         "what is not there yet is not promised",
         "broker/a.py",
+        # A text to be found, as anybody would write it: nothing is left out here.
         "def f():\n raise NotImplementedError",
     ),
     ("every test can fail", "tests/test_a.py", "def test_nothing():\n    f()\n"),
