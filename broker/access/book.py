@@ -23,6 +23,11 @@ from broker.model import names
 BOOK_MAX_BYTES = 8 << 20
 TOKENS_MAX = 10_000
 
+# What the file itself says in a sentence of the decoder: values, and names that it does not know.
+_SHOWN = re.compile(
+    r"""'[^']*'|"[^"]*"|(?<=unknown field )`.*?`(?=\Z| - at `\$\.tokens\[\d+\]`\Z)""", re.DOTALL
+)
+
 Moment = Annotated[datetime, Meta(tz=True)]
 _R = TypeVar("_R")
 
@@ -48,7 +53,7 @@ class _Kept(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_
 
 
 class _Book(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    tokens: Annotated[tuple[_Kept, ...], Meta(max_length=TOKENS_MAX)] = ()
+    tokens: Annotated[tuple[_Kept, ...], Meta(max_length=TOKENS_MAX)]
 
 
 def unfit(actor: str, team: str, role: Role) -> str:
@@ -65,8 +70,7 @@ def parse(data: bytes) -> tuple[Token, ...]:
     try:
         book = msgspec.json.decode(data, type=_Book)
     except msgspec.ValidationError as error:
-        # The values are left out.
-        raise BookError(re.sub(r"'[^']*'|\"[^\"]*\"", "(a value)", str(error))) from None
+        raise BookError(_SHOWN.sub("(left out)", str(error))) from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         raise BookError("it is not JSON") from None
     found = tuple(_token(kept) for kept in book.tokens)

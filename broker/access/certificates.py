@@ -6,7 +6,6 @@ loop; the thread that shakes hands only takes what was read. Read ``Certificates
 """
 
 import logging
-import os
 import ssl
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -106,9 +105,9 @@ class Certificates:
             roots=None if ca is None else files.read_public(ca, PEM_MAX_BYTES),
         )
 
-    def _look(self) -> tuple[tuple[int, int, int] | None, ...]:
+    def _look(self) -> tuple[files.Mark | None, ...]:
         paths = (self._certificate, self._key, self._client_ca)
-        return tuple(_mark(path) for path in paths if path is not None)
+        return tuple(files.mark_of(path) for path in paths if path is not None)
 
 
 def _check_pair(certificate: Path, key: Path) -> None:
@@ -133,11 +132,3 @@ def _check_roots(path: Path | None, roots: bytes) -> None:
         ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_verify_locations(cadata=roots.decode("ascii"))
     except (ssl.SSLError, ValueError) as error:
         raise CertificateError(f"{path} holds no certificates of a CA") from error
-
-
-def _mark(path: Path) -> tuple[int, int, int] | None:
-    try:
-        found = os.stat(path)
-    except OSError:
-        return None
-    return (found.st_ino, found.st_mtime_ns, found.st_mode)

@@ -13,8 +13,21 @@ from pathlib import Path
 _READ = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK  # a pipe in the place of a file blocks nobody
 
 
+Mark = tuple[int, ...]
+
+
 class PrivateFileError(Exception):
     """A file that cannot be used; the sentence names it and says why."""
+
+
+def mark_of(path: Path) -> Mark | None:
+    """Return what changes whenever a file, its owner or its mode does, None without a file."""
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    times = (found.st_mtime_ns, found.st_ctime_ns)
+    return (found.st_dev, found.st_ino, *times, found.st_size, found.st_mode, found.st_uid)
 
 
 def read_private(path: Path, largest: int) -> bytes:

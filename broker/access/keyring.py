@@ -5,14 +5,12 @@ of an editor shuts nobody out, and ``trouble`` says so until it is mended. Read 
 """
 
 import logging
-import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from broker.access import book
+from broker.access import book, files
 from broker.access.tokens import Shown, Token, is_of
 
-_Mark = tuple[int, int, int, int, int]
 _log = logging.getLogger(__name__)
 
 
@@ -22,7 +20,7 @@ class Keyring:
     def __init__(self, path: Path) -> None:
         """Read the file. Raises BookError when it cannot be used, or holds no token."""
         self._path = path
-        self._mark = _mark(path)
+        self._mark = files.mark_of(path)
         self._trouble = ""
         self._tokens: Mapping[str, Token] = {token.id: token for token in book.load(path)}
         if not self._tokens:
@@ -32,8 +30,9 @@ class Keyring:
         """Return the token of a word, None when there is none or it has expired."""
         token = self._tokens.get(shown.id)
         if not is_of(shown, token):
-            # It may have been made a moment ago.
-            self.refresh()
+            # It may have been made a moment ago. What cannot be read waits for the next look.
+            if files.mark_of(self._path) != self._mark:
+                self.refresh()
             token = self._tokens.get(shown.id)
             if not is_of(shown, token):
                 return None
@@ -49,16 +48,18 @@ class Keyring:
         return self._tokens.get(token.id) == token and not token.is_over(wall_s)
 
     def refresh(self) -> None:
-        """Read the file again if it has changed."""
-        mark = _mark(self._path)
-        if mark == self._mark:
+        """Read the file again if it has changed, or could not be read before."""
+        mark = files.mark_of(self._path)
+        if mark == self._mark and not self._trouble:
             return
         self._mark = mark
         try:
             self._tokens = {token.id: token for token in book.load(self._path)}
         except book.BookError as error:
-            self._trouble = f"{error}; the tokens are those that it held before"
-            _log.error("tokens are not read: %s", self._trouble)
+            trouble = f"{error}; the tokens are those that it held before"
+            if trouble != self._trouble:
+                _log.error("tokens are not read: %s", trouble)
+            self._trouble = trouble
             return
         self._trouble = ""
         _log.info("tokens read", extra={"path": self._path, "tokens": len(self._tokens)})
@@ -66,12 +67,3 @@ class Keyring:
     def trouble(self) -> str:
         """Return why the file cannot be used now, empty when it can."""
         return self._trouble
-
-
-def _mark(path: Path) -> _Mark | None:
-    """Return what changes whenever a file does, None for one that is not there."""
-    try:
-        found = os.stat(path)
-    except OSError:
-        return None
-    return (found.st_dev, found.st_ino, found.st_mtime_ns, found.st_size, found.st_mode)

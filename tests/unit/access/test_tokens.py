@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import stat
@@ -137,7 +138,9 @@ def entry(**changes: object) -> bytes:
         entry(role=WORD), entry(role="root"), entry(team="Vision"), entry(team="a/b"),
         entry(team="-"), entry(actor=""), entry(actor="a\nb"), entry(actor="x" * 65),
         entry(actor=" a"), entry(created="2026-01-01T00:00:00"), entry(created=5),
-        entry(expires="never"), entry(word=WORD), entry(actor=None), entry(created=None),
+        entry(expires="never"), entry(word=WORD), entry(**{WORD: 5}), entry(**{f"a` {WORD}": 5}),
+        json.dumps({WORD: [], "tokens": []}).encode(), b"{}",
+        entry(actor=None), entry(created=None),
         entry()[:-2] + b"," + entry()[12:],
     ],
 )  # fmt: skip
@@ -300,6 +303,35 @@ def test_a_file_that_is_spoiled_changes_nothing_and_is_told(
     assert keyring.trouble().endswith("; the tokens are those that it held before")
     files.write_private(path, book.render((kept,)))
     keyring.refresh()
+    assert keyring.trouble() == ""
+
+
+def test_where_an_unknown_field_stands_is_said() -> None:
+    with pytest.raises(BookError, match=r"unknown field \(left out\) - at `\$.tokens\[0\]`"):
+        book.parse(entry(**{WORD: 5}))
+
+
+def test_a_file_that_could_not_be_read_once_is_read_again(
+    path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """As it was: neither its times nor its size say that nobody has read it."""
+    word, kept = issued(path)
+    shown = tokens.read(word)
+    assert shown is not None
+    keyring = Keyring(path)
+    issuing.revoke(path, kept.id)
+
+    def too_many(*_: object) -> int:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "open", too_many)
+        for _ in range(3):
+            keyring.refresh()
+        assert keyring.find(shown, NOW_S) == kept
+    assert len(caplog.records) == 1
+    keyring.refresh()
+    assert keyring.find(shown, NOW_S) is None
     assert keyring.trouble() == ""
 
 
