@@ -137,8 +137,9 @@ def _seen(placement: Placement, event: PlacementSeen, at: Moment) -> Placement:
     if event.state is placement.state:
         seen = replace(counted, why=why)
     else:
-        # It moved, so what it was stuck on is no longer so.
-        seen = replace(enter(counted, event.state, why, at.elapsed_s), stuck=None)
+        moved = enter(counted, event.state, why, at.elapsed_s)
+        # It moved, so what it was stuck on is no longer so; one on its way out moves to nowhere.
+        seen = moved if placement.withdraw is not None else replace(moved, stuck=None)
     return replace(
         seen,
         arrival=event.arrival,
@@ -158,8 +159,7 @@ def _ended(run: Run, placement: Placement, event: PlacementEnded, at: Moment) ->
     why = Why(reason=event.reason, message=event.message, since_s=at.elapsed_s)
     gone_s = at.elapsed_s if event.gone_s is None else event.gone_s
     ended = replace(
-        enter(placement, PlacementState.ENDED, why, gone_s),
-        stuck=None,
+        enter(placement, PlacementState.ENDED, why, gone_s),  # what it was stuck on is remembered
         end=event.end,
         failure=event.failure,
         meter=NO_MACHINES,

@@ -152,7 +152,7 @@ def placement_message(
         message.machines_end_time.CopyFrom(axis.time(placement.machines_end_s))
     if placement.is_live and placement.expected_s is not None:
         message.expected_time.CopyFrom(axis.time(placement.expected_s))
-    if placement.stuck is not None:
+    if placement.is_live and placement.stuck is not None:
         message.stuck.CopyFrom(why_message(placement.stuck, axis))
     if placement.withdraw is not None:
         message.withdrawal.CopyFrom(why_message(placement.withdraw, axis))

@@ -182,6 +182,20 @@ def test_stuck_is_said_once_a_cause_and_forgotten_when_it_moves() -> None:
     assert story.reported(state=PlacementState.PROVISIONING).placement("alpha").stuck is None
 
 
+def test_what_a_leg_was_stuck_on_when_it_was_taken_out_is_remembered() -> None:
+    story = Story().accepted().placed().prepared().reported()
+    leg = story.placement("alpha").id
+    story.tell(JudgeStuck(placement=leg, cause=Reason.STOCKOUT, evidence="no node", action="a leg"))
+    story.tell(WithdrawPlacement(placement=leg, reason=Reason.OTHER_LEG_STARTED, message=""))
+    story.reported(state=PlacementState.PROVISIONING)
+    end, reason = PlacementEnd.WITHDRAWN, Reason.OTHER_LEG_STARTED
+    story.tell(EndPlacement(placement=leg, end=end, reason=reason, message="seen gone"))
+    ended = story.run.placements[leg]
+    assert ended.end is PlacementEnd.WITHDRAWN
+    assert ended.stuck is not None
+    assert ended.stuck.reason is Reason.STOCKOUT
+
+
 def test_an_early_grant_can_be_stuck_too() -> None:
     story = Story().accepted().placed().prepared().granted().reported()
     stuck = JudgeStuck(
