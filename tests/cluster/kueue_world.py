@@ -23,16 +23,16 @@ from regions.kueue.flavors import FlavorSettings
 from regions.kueue.members import OUT_OF_SERVICE
 from regions.kueue.profile_rules import read_profiles
 from regions.kueue.queue_view import QueueSettings
-from regions.kueue.site import Pace
 from regions.kueue.sites import KueueSettings
 from regions.launcher.store import DirectoryStore
 from tests.cluster import leaving
 from tests.cluster.conftest import NUMBERS
+from tests.cluster.ground import MOUNT, QUICK, ZONE, pool_of
 from tests.cluster.pinned import PinnedCluster
 from tests.cluster.rig import fleet
 from tests.cluster.rig.api import ApiError
 from tests.cluster.rig.door import Fault
-from tests.cluster.rig.machines.pools import GPU, Pool
+from tests.cluster.rig.machines.pools import GPU
 from tests.cluster.rig.manifests import namespace
 from tests.cluster.rig.region import Region
 from tests.cluster.rig.waiting import wait_until
@@ -40,14 +40,11 @@ from tests.cluster.views import bare_workload
 from tests.contract.cluster.world import Knows, Shape
 
 FLAVOR = "h100"
-ZONE = "europe-west4-b"
-MOUNT = "/stores/west"
 WINDOW_S = 8.0
 """From the word to go until a process is killed. The real one is twice as long, for every case."""
 JOBSET = "jobset.x-k8s.io/v1alpha2"
 REQUESTS = "autoscaling.x-k8s.io/v1"
 PRIORITIES = {"contract-0": 0, "contract-5": 5}
-NODE = {"cpu": "16", "memory": "64Gi", GPU: "1", "pods": "20", "ephemeral-storage": "1Ti"}
 
 
 class KueueWorld:
@@ -105,13 +102,7 @@ class KueueWorld:
             ),
             priority_classes=frozenset(PRIORITIES),
             profiles=read_profiles({"default": profile}, allows_host_paths=True),
-            pace=Pace(
-                gate_poll_s=0.1,
-                gate_fresh_s=4.0,
-                control_poll_s=0.2,
-                report_s=0.2,
-                end_retry_s=20.0,
-            ),
+            pace=QUICK,
             gate_fresh_s=4.0,
         )
         return KueueCluster(
@@ -313,12 +304,8 @@ class KueueWorld:
     def _set_up(self) -> None:
         shape = self._shape
         self.region.set_pool(
-            Pool(
-                name=self.name,
-                zone=ZONE,
-                labels={fleet.ACCELERATOR: fleet.H100},
-                taints=[fleet.PRESENT],
-                capacity=NODE,
+            pool_of(
+                self.name,
                 max_nodes=shape.max_nodes,
                 delay_s=shape.flex_wait_s if self._is_flex else shape.startup_s,
                 backoff_s=1.0,

@@ -24,12 +24,11 @@ from regions.kueue.flavors import FlavorSettings
 from regions.kueue.profile_rules import read_profiles
 from regions.kueue.queue_view import QueueSettings
 from regions.kueue.rights import Right, Scope
-from regions.kueue.site import Pace
 from regions.kueue.sites import KueueSettings
 from regions.launcher.store import DirectoryStore
-from tests.cluster.kueue_world import FLAVOR, MOUNT, NODE, ZONE, KueueWorld
+from tests.cluster.ground import MOUNT, QUICK, ZONE, pool_of
+from tests.cluster.kueue_world import FLAVOR, KueueWorld
 from tests.cluster.rig import fleet
-from tests.cluster.rig.machines.pools import Pool
 from tests.cluster.rig.region import Region
 from tests.cluster.rig.waiting import wait_until
 from tests.contract.cluster.world import Shape
@@ -105,13 +104,7 @@ class MemberWorld(KueueWorld):
                 queues=QueueSettings(namespace=self.name, flavors={FLAVOR: known}),
                 priority_classes=frozenset({WAITING, RUNNING}),
                 profiles=read_profiles({"default": profile}, allows_host_paths=False),
-                pace=Pace(
-                    gate_poll_s=0.1,
-                    gate_fresh_s=4.0,
-                    control_poll_s=0.2,
-                    report_s=0.2,
-                    end_retry_s=20.0,
-                ),
+                pace=QUICK,
                 gate_fresh_s=4.0,
             ),
             clock=SystemClock(),
@@ -170,12 +163,8 @@ class MemberWorld(KueueWorld):
 
     def _set_up(self) -> None:
         self.region.set_pool(
-            Pool(
-                name=self.name,
-                zone=ZONE,
-                labels={fleet.ACCELERATOR: fleet.H100},
-                taints=[fleet.PRESENT],
-                capacity=NODE,
+            pool_of(
+                self.name,
                 max_nodes=self._shape.max_nodes,
                 delay_s=self._shape.startup_s,
                 backoff_s=1.0,

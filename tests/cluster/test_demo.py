@@ -8,25 +8,13 @@ from signal import SIGTERM
 import pytest
 
 from broker.demo.__main__ import INTERRUPTED
-from tests.demo.onlooker import Onlooker, looking_on
+from tests.demo.onlooker import STORY, Onlooker, looking_on
 
 pytestmark = pytest.mark.cluster
 
 # The home stays: in its cache is the rig, which was built there.
 MODULE = "tests.cluster.rig.demo"
-TOLD = (
-    "5 of 8 machines are here in us-east4",
-    "judged stuck: ",
-    "a leg: 8 GPUs spot in europe-west1",
-    "withdrawn from us-east4: ",
-    "kill -9 ",
-    "the run did not notice: ",
-    "all spot machines are preempted",
-    "resumed in us-central1 from step ",
-    "time to useful work ",
-    "cost ",
-    "as of the same run left alone",
-)
+TOLD = (*STORY, "as of the same run left alone")
 
 
 def test_the_story_of_the_demo_happens_on_real_kueue_with_the_same_weights() -> None:

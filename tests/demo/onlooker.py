@@ -16,6 +16,19 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 PATIENCE_S = 180.0
+STORY = (
+    "5 of 8 machines are here in us-east4",
+    "judged stuck: ",
+    "a leg: 8 GPUs spot in europe-west1",
+    "withdrawn from us-east4: ",
+    "kill -9 ",
+    "the run did not notice: ",
+    "all spot machines are preempted",
+    "resumed in us-central1 from step ",
+    "time to useful work ",
+    "cost ",
+)
+"""What is told of the demo, wherever it is played."""
 
 
 class Onlooker:

@@ -18,23 +18,13 @@ from broker.v1 import run_pb2
 from broker.v1.placement_pb2 import PLACEMENT_END_PREEMPTED as PREEMPTED
 from broker.v1.placement_pb2 import PLACEMENT_END_SUCCEEDED as SUCCEEDED
 from broker.v1.placement_pb2 import PLACEMENT_END_WITHDRAWN as WITHDRAWN
+from tests.demo.onlooker import STORY
 from tests.unit.demo.gang import undisturbed
 
 pytestmark = pytest.mark.alone
 
 STEPS = 200
-TOLD = (
-    "5 of 8 machines are here in us-east4",
-    "judged stuck: ",
-    "a leg: 8 GPUs spot in europe-west1",
-    "withdrawn from us-east4: ",
-    "kill -9 ",
-    "the run did not notice: ",
-    "all spot machines are preempted",
-    "resumed in us-central1 from step ",
-    "time to useful work ",
-    "cost $",
-)
+TOLD = (*STORY, "cost $")
 PACE = Pace(steps=STEPS, step_s=0.12, kill_at=5, preempt_at=45)
 
 

@@ -27,27 +27,24 @@ from regions.kueue.flavors import FlavorSettings
 from regions.kueue.profile_rules import read_profiles
 from regions.kueue.queue_view import QueueSettings
 from regions.kueue.scene import JOB_UID
-from regions.kueue.site import Pace
 from regions.kueue.sites import KueueSettings
 from regions.launcher.store import DirectoryStore
 from tests.cluster.conftest import NUMBERS
+from tests.cluster.ground import MOUNT, QUICK, ZONE, pool_of
 from tests.cluster.rig import fleet
 from tests.cluster.rig.api import APPLY
-from tests.cluster.rig.machines.pools import GPU, POOL, Pool
+from tests.cluster.rig.machines.pools import GPU, POOL
 from tests.cluster.rig.manifests import namespace
 from tests.cluster.rig.region import Region
 from tests.cluster.rig.waiting import wait_until
 from tests.contract.cluster.world import World, make_queue, script
 
 Object = dict[str, Any]
-ZONE = "europe-west4-b"
-MOUNT = "/stores/west"
 IMAGE = "registry.invalid/trainer@sha256:" + "0" * 64
 JOBSET = "jobset.x-k8s.io/v1alpha2"
 REQUESTS = "autoscaling.x-k8s.io/v1"
 UNTIL_ASKED = 'while [ ! -e "$BROKER_DIR/drain.json" ]; do sleep 0.1; done; exit {code}'
 """Trains until it is asked to save, and then has nothing more to do."""
-NODE = {"cpu": "16", "memory": "64Gi", GPU: "1", "pods": "20", "ephemeral-storage": "1Ti"}
 LOWEST, OURS = fleet.PRIORITIES["waiting"], fleet.PRIORITIES["normal"]
 IDLE_S = 3.0
 """How long a machine of a corner stands empty before its cloud takes it back."""
@@ -124,9 +121,6 @@ class Corner:
             accelerators_per_node=1,
             zones=(ZONE,),
         )
-        pace = Pace(
-            gate_poll_s=0.1, gate_fresh_s=4.0, control_poll_s=0.2, report_s=0.2, end_retry_s=20.0
-        )
         settings = KueueSettings(
             cluster="west",
             region="eu-west4",
@@ -135,7 +129,7 @@ class Corner:
             ),
             priority_classes=frozenset(fleet.PRIORITIES),
             profiles=profiles,
-            pace=pace,
+            pace=QUICK,
             gate_fresh_s=4.0,
         )
         return KueueCluster(
@@ -325,16 +319,7 @@ class Corner:
         api, is_flex = self.region.api, self.terms.capacity_type == "FLEX"
         usual = {"is_autoscaled": not is_flex, "is_queued": is_flex}
         fields = {**usual, "backoff_s": 1.0, "idle_s": IDLE_S, **self.terms.pool}
-        self.region.set_pool(
-            Pool(
-                name=self.name,
-                zone=ZONE,
-                labels={fleet.ACCELERATOR: fleet.H100},
-                taints=[fleet.PRESENT],
-                capacity=NODE,
-                **fields,
-            )
-        )
+        self.region.set_pool(pool_of(self.name, **fields))
         flavor = fleet.named(fleet.KUEUE, "ResourceFlavor", self.name, {"nodeLabels": self._here()})
         api.apply(namespace(self.name), flavor)
         for name in self.terms.checks:
