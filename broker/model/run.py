@@ -93,8 +93,8 @@ class PhaseSeconds:
 class Placement:
     """One attempt to start the run at one site.
 
-    ``stuck`` is what its wait was judged to be, and stays when it ends in that wait. ``withdraw`` is
-    set once its removal is ordered; ``end`` once it is over and seen gone.
+    ``stuck`` is what its wait was judged to be, and stays when it ends in that wait. ``withdraw``
+    is set once its removal is ordered; ``end`` once it is over and seen gone.
     ``cluster_uid`` names the very object in the cluster, empty until seen. ``meter`` counts its
     machines while it is live, ``bill`` is what they came to once it has ended. ``expected_s`` is
     when its cluster expects what it waits for, ``machines_end_s`` when the first of its machines is

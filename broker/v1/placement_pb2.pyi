@@ -226,7 +226,7 @@ class Placement(_message.Message):
 
     @_builtins.property
     def stuck(self) -> _why_pb2.Why:
-        """The cause for which its wait was judged stuck, unset if it was not."""
+        """The cause for which its present wait was judged stuck, unset if it was not."""
 
     @_builtins.property
     def withdrawal(self) -> _why_pb2.Why:
