@@ -1,8 +1,9 @@
 """How often a peer may be refused before it has to wait.
 
-The rule: what fails is counted by where it comes from and by the token that it claims to be, if
-there is one of that id. So nobody can guess on, and a colleague behind the same address whose
-token is good is not shut out by one whose is not. Read ``Tries.wait_s`` first.
+The rule: what fails is counted twice, by where it comes from, and by the token that it claims to be
+if there is one of that id. The first count says what is told, so that no answer tells which ids
+there are; the second one whether a good token passes. So nobody can guess on, and a colleague
+behind the same address is not shut out. Read ``Tries.wait_s`` first.
 """
 
 import ipaddress
@@ -30,7 +31,7 @@ class Tries:
         return max(0.0, (1.0 - self._now(key)) * REFILL_S)
 
     def failed(self, key: Key) -> None:
-        """Count one failure."""
+        """Count one failure; one that comes while it has to wait makes that wait begin anew."""
         self._left[key] = (max(0.0, self._now(key) - 1.0), self._clock())
         self._left.move_to_end(key)
         if len(self._left) > KEPT_MAX:

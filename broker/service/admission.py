@@ -90,19 +90,17 @@ class Admission(grpc.aio.ServerInterceptor):
 
     def _identified(self, context: Context, peer: str) -> Token:
         shown = tokens.read(_word_of(context))
-        is_known = shown is not None and self._keyring.knows(shown.id)
-        key = (peer, shown.id if shown is not None and is_known else "")
-        wait_s = self._tries.wait_s(key)
-        if wait_s:
-            raise Refused(
-                reason=Reason.TOO_MANY_TRIES,
-                message=f"too many calls without a valid token; wait {math.ceil(wait_s)} s",
-                code=Code.RESOURCE_EXHAUSTED,
-            )
         token = None if shown is None else self._keyring.find(shown, self._wall())
+        # What is told depends on the peer alone: not on whether there is a token of that id, and
+        # while that one waits not on whether the secret was right.
+        wait_s = self._tries.wait_s((peer, ""))
         if token is None:
-            self._tries.failed(key)
-            raise _not_valid()
+            self._tries.failed((peer, ""))
+            if shown is not None and self._keyring.knows(shown.id):
+                self._tries.failed((peer, shown.id))
+            raise _too_many(wait_s) if wait_s else _not_valid()
+        if self._tries.wait_s((peer, token.id)):
+            raise _too_many(wait_s)
         return token
 
     def tell(self, refusal: Refused, method: str, peer: str, token_id: str = "") -> None:
@@ -242,6 +240,14 @@ def _word_of(context: Context) -> str:
             return value[len(_SCHEME) :].strip()
         case _:
             return ""
+
+
+def _too_many(wait_s: float) -> Refused:
+    return Refused(
+        reason=Reason.TOO_MANY_TRIES,
+        message=f"too many calls without a valid token; wait {math.ceil(wait_s)} s",
+        code=Code.RESOURCE_EXHAUSTED,
+    )
 
 
 def _not_valid() -> Refused:

@@ -111,6 +111,37 @@ async def test_who_fails_often_has_to_wait_and_a_neighbour_has_not(out: Outward)
     assert out.refused.count("TOO_MANY_TRIES") == 3
 
 
+GUESSED, NOBODYS = f"{ANN.word[:-1]}9", "brk_nobodysid000_" + "0" * 48
+
+
+@pytest.mark.parametrize("tried", [GUESSED, NOBODYS, "no token"])
+@pytest.mark.parametrize("pair", [(GUESSED, NOBODYS), (NOBODYS, GUESSED)])
+async def test_no_refusal_tells_which_ids_there_are_however_often_one_tries(
+    out: Outward, tried: str, pair: tuple[str, str]
+) -> None:
+    async with out.calling(tried) as stubs:
+        for _ in range(TRIES):
+            await refused(ping(stubs))
+    async with out.calling(pair[0]) as one, out.calling(pair[1]) as other:
+        for wait_s, first in (
+            (0, C.RESOURCE_EXHAUSTED),
+            (4, C.RESOURCE_EXHAUSTED),
+            (7, C.UNAUTHENTICATED),
+        ):
+            out.rig.readings.wait(wait_s)
+            codes = [(await refused(ping(stubs))).code for stubs in (one, other, one, other)]
+            assert codes == [first, *[C.RESOURCE_EXHAUSTED] * 3]
+
+
+async def test_a_new_token_is_good_at_once_where_others_have_to_wait(out: Outward) -> None:
+    new = holder("new", "vision", Role.VIEWER)
+    async with out.calling(new) as stubs:
+        for _ in range(TRIES + 1):
+            await refused(ping(stubs))
+        out.write(*ALL, new)
+        assert (await ping(stubs)).caller.actor == "new"
+
+
 @pytest.mark.parametrize(
     "header",
     [
