@@ -11,7 +11,7 @@ taken in as alive (``recall``); once its pod was asked for and is not there, its
 Read ``Members.look`` first.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from regions.cluster import MemberSeen
@@ -112,11 +112,11 @@ class Members:
         """Take in what is seen now. Pods that cannot be seen at all change nothing."""
         if not pods.is_known:
             return
-        here = {}
-        for pod in _ours(pods.objects.values(), namespace):
-            rank = rank_of(pod)
-            if rank is not None and pod.node:
-                here[pod.meta.uid] = self._take_in(pod, rank, nodes, now_s)
+        here = set()
+        for pod in pods.objects.values():
+            if pod.meta.namespace == namespace:
+                here.add(pod.meta.uid)
+                self._take_in(pod, nodes, now_s)
         hidden = {each.uid for each in pods.unreadable.values()} | pods.unreadable.keys()
         for gang in self._gangs.values():
             for uid, member in gang.items():
@@ -132,8 +132,14 @@ class Members:
                     self._put(replace(member, left_s=now_s))
         self._forget()
 
-    def _take_in(self, pod: Pod, rank: int, nodes: Seen[Node], now_s: float) -> Member:
-        known = self._gangs.get(pod.meta.labels[names.GANG_UID], {}).get(pod.meta.uid)
+    def _take_in(self, pod: Pod, nodes: Seen[Node], now_s: float) -> None:
+        known = self.get(pod.meta.uid)
+        # Whose it is was told when it was first seen. Marks are anybody's to take off, and a
+        # process without them runs all the same.
+        gang = known.gang if known is not None else _gang_of(pod)
+        rank = known.rank if known is not None else rank_of(pod)
+        if not gang or rank is None or not pod.node:
+            return
         node = nodes.objects.get(pod.node)
         trainer = _trainer(pod)
         is_over = trainer is not None and trainer.state == "terminated"
@@ -144,7 +150,7 @@ class Members:
         member = Member(
             uid=pod.meta.uid,
             key=pod.meta.key,
-            gang=pod.meta.labels[names.GANG_UID],
+            gang=gang,
             rank=rank,
             node=pod.node,
             # The one that it was bound to, whatever stands under that name later.
@@ -159,7 +165,6 @@ class Members:
         )
         if member != known:
             self._put(member)
-        return member
 
     def _put(self, member: Member) -> None:
         self._gangs.setdefault(member.gang, {})[member.uid] = member
@@ -187,12 +192,10 @@ def rank_of(pod: Pod) -> int | None:
     return int(text) if is_number and int(text) <= MAX_RANK else None
 
 
-def _ours(pods: Iterable[Pod], namespace: str) -> Iterable[Pod]:
-    for pod in pods:
-        labels: Mapping[str, str] = pod.meta.labels
-        is_ours = pod.meta.namespace == namespace and labels.get(names.MANAGED_BY) == names.MANAGER
-        if is_ours and labels.get(names.GANG_UID):
-            yield pod
+def _gang_of(pod: Pod) -> str:
+    """Return the uid of the JobSet of ours that a pod is of, empty for none."""
+    labels = pod.meta.labels
+    return labels.get(names.GANG_UID, "") if labels.get(names.MANAGED_BY) == names.MANAGER else ""
 
 
 def _trainer(pod: Pod) -> ContainerState | None:

@@ -145,6 +145,17 @@ def test_nodes_that_cannot_be_seen_end_nobody() -> None:
     assert story.see(known(pod), known(is_known=False)) == frozenset()
 
 
+@pytest.mark.parametrize("marks", [{"labels": {}}, {"annotations": {}}])
+def test_a_process_whose_marks_were_taken_off_is_not_gone(marks: dict[str, Any]) -> None:
+    story = Story()
+    story.see(known(member(make_pod())), known(make_node()))
+    bare = replace(member(make_pod()), meta=replace(member(make_pod()).meta, **marks))
+    assert story.see(known(bare), known(make_node())) == frozenset()
+    over = replace(member(ended(3)), meta=bare.meta)
+    assert story.see(known(over), known(make_node())) == {"uid-0"}
+    assert [(one.rank, one.exit_code) for one in story.members.of(GANG)] == [(0, 3)]
+
+
 @pytest.mark.parametrize(
     ("nodes", "gone"),
     [
