@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import List, Optional, Tuple, Union
 
-from regions.launcher import bundle, codec, layout
+from regions.launcher import codec, layout
 from regions.launcher.child import Ear
 from regions.launcher.freshness import GateWatch, watch_gates
 from regions.launcher.reading import Absent, Reading, Unreachable, read_record
@@ -28,6 +28,10 @@ from regions.launcher.rules import (
 from regions.launcher.settings import Settings
 from regions.launcher.store import Store, StoreUnreachable
 
+EAGER, SLOWER = 8.0, 1.25
+"""A wait begins with looks that are so many times as close, each further from the next than the one
+before: whoever watches a gate needs two of them to see its count move, and what a gang waits for
+mostly comes while it is new. A few seconds later it is the plain poll, which the store can bear."""
 MAX_AT_GATE = 4 * layout.MAX_RANKS
 """Of the largest gang, and of what it was before its cluster made it anew; each is read at every
 look, so that there must be an end."""
@@ -59,6 +63,7 @@ class _Knowledge:
     fence: Reading[layout.Fence] = field(default_factory=Absent)
     is_prepared: bool = False
     count: int = 0
+    looks: int = 0  # since it came, or since the grant did
 
 
 def stand_at_gate(place: Place, ear: Ear) -> Tuple[Union[Run, Leave], Optional[layout.Grant]]:
@@ -78,7 +83,13 @@ def stand_at_gate(place: Place, ear: Ear) -> Tuple[Union[Run, Leave], Optional[l
                 return Leave(cause), step.grant
             if known.is_prepared:
                 continue
-        ear.sleep(place.settings.gate_poll_s)
+        ear.sleep(pause_s(place.settings.gate_poll_s, known.looks))
+        known.looks += 1
+
+
+def pause_s(poll_s: float, looks: int) -> float:
+    """Return how long to wait after a look, by how many waits there were before, in seconds."""
+    return min(poll_s, poll_s / EAGER * SLOWER ** min(looks, 100))
 
 
 def _standing(place: Place, known: _Knowledge, ear: Ear, since_s: float) -> Standing:
@@ -117,6 +128,8 @@ def _look(place: Place, known: _Knowledge) -> None:
         store.put(keys.gate(settings.placement, place.nonce), codec.write_gate(gate))
     if not isinstance(known.grant, layout.Grant):
         known.grant = read_record(store, keys.grant(settings.placement), codec.read_grant)
+        if isinstance(known.grant, layout.Grant):
+            known.looks = 0
     if isinstance(known.grant, layout.Grant):
         epoch = known.grant.epoch
         if not isinstance(known.owner, (layout.Started, layout.Revoked)):
@@ -161,10 +174,14 @@ def _create_owner(place: Place, known: _Knowledge, step: CreateOwner) -> bool:
 def _prepare(place: Place, known: _Knowledge, grant: layout.Grant) -> Optional[Cause]:
     """Get the bundle ready. Returns why to leave, or None; a silent store is tried again."""
     say_preparing(place, grant)
+    if grant.bundle is None:
+        known.is_prepared = True
+        return None
+    from regions.launcher import bundle  # who has none starts sooner without what unpacks it
+
     try:
-        if grant.bundle is not None:
-            scratch = os.path.join(place.private_dir, "bundle.tar.gz")
-            bundle.prepare(place.store, grant.bundle, place.bundle_dir, scratch)
+        scratch = os.path.join(place.private_dir, "bundle.tar.gz")
+        bundle.prepare(place.store, grant.bundle, place.bundle_dir, scratch)
         known.is_prepared = True
     except StoreUnreachable:
         return None

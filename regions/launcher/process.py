@@ -8,14 +8,12 @@ exit status. Read ``launch`` first.
 from __future__ import annotations
 
 import os
-import secrets
 import signal
 import sys
 import time
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Dict, Optional
-from urllib.parse import quote
 
 from regions.launcher import codec, layout
 from regions.launcher.child import Child, Ear
@@ -26,7 +24,7 @@ from regions.launcher.gate import Place, stand_at_gate
 from regions.launcher.reading import read_record
 from regions.launcher.rules import BeginDrain, Cause, Leave, Stop, next_watch
 from regions.launcher.settings import BadSettings, Settings
-from regions.launcher.store import DirectoryStore, StoreUnreachable
+from regions.launcher.store import DirectoryStore, StoreUnreachable, random_hex, uri_of
 
 _END_RETRY_PAUSE_S = 0.5
 
@@ -48,7 +46,7 @@ def launch(settings: Settings) -> int:
     Raises BadSettings if there is no place to work in.
     """
     ear = Ear()
-    nonce = secrets.token_hex(16)
+    nonce = random_hex()
     private_dir = os.path.join(settings.work_dir, f"rank-{settings.rank}-{nonce[:8]}")
     try:
         os.makedirs(os.path.join(private_dir, "exchange"), mode=0o700)
@@ -211,7 +209,7 @@ class _Attendant:
         }
 
     def _uri(self, key: str) -> str:
-        return "file://" + quote(os.path.join(self._place.settings.store_path, key))
+        return uri_of(os.path.join(self._place.settings.store_path, key))
 
 
 def _say_end(place: Place, grant: Optional[layout.Grant], ended: Ended) -> None:

@@ -11,7 +11,8 @@
 ``BROKER_CLUSTER``           which cluster that is, as the broker calls it (none)
 ``BROKER_WORK_DIR``          a local directory; each process makes a private one in it
 ``BROKER_GATE_TIMEOUT_S``    how long to stand at the gate (3600)
-``BROKER_GATE_POLL_S``       how often the count moves and the gate is looked at (1)
+``BROKER_GATE_POLL_S``       how often the count moves and the gate is looked at (1), and oftener
+                             in the first seconds
 ``BROKER_GATE_FRESH_S``      how long a count that moved proves that its process is there (15)
 ``BROKER_CONTROL_POLL_S``    how often ``control`` is looked at while training (3)
 ``BROKER_REPORT_S``          how often a running process reports (5)

@@ -13,17 +13,17 @@ import errno
 import io
 import os
 import re
-import secrets
 import stat
 from contextlib import suppress
 from typing import BinaryIO, Optional, Protocol, Tuple
-from urllib.parse import unquote, urlsplit
 
 MARKER = ".store"
 """The file at the root that says: this is the store, and not the empty folder it was mounted on."""
 SCRATCH = ".tmp"
 _NO_FILE = (errno.ELOOP, errno.ENXIO, errno.ENODEV)
 """How a link, a socket and a device without a driver answer to being opened."""
+_PLAIN = frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._~-/")
+"""The bytes of a path that stand in a URI as they are."""
 _PART = re.compile(r"[A-Za-z0-9._~=@+-]{1,255}")
 
 
@@ -81,6 +81,9 @@ def path_of(location: str) -> str:
     """Turn ``file:///a/b`` or a plain absolute path into a path. Raises InvalidKey."""
     path = location
     if "://" in location:
+        # A launcher starts with an absolute path, and a third sooner without these.
+        from urllib.parse import unquote, urlsplit
+
         parts = urlsplit(location)
         if parts.scheme != "file" or parts.netloc not in ("", "localhost"):
             raise InvalidKey(f"not a store this program can reach: {location[:200]!r}")
@@ -88,6 +91,17 @@ def path_of(location: str) -> str:
     if not os.path.isabs(path) or "\0" in path:
         raise InvalidKey(f"not an absolute path: {location[:200]!r}")
     return os.path.normpath(path)
+
+
+def uri_of(path: str) -> str:
+    """Return ``file:///a/b`` of an absolute path, as ``path_of`` reads it."""
+    raw = os.fsencode(path)
+    return "file://" + "".join(chr(one) if one in _PLAIN else f"%{one:02X}" for one in raw)
+
+
+def random_hex() -> str:
+    """Return 32 hexadecimal digits of chance."""
+    return os.urandom(16).hex()  # ``secrets`` brings ciphers along that a start would wait for
 
 
 def check_key(key: str) -> Tuple[str, ...]:
@@ -209,7 +223,7 @@ class DirectoryStore:
         """Write the bytes to a file beside the store's keys, ready to be shown at ``path``."""
         self._require_root()
         self._make_folders(os.path.dirname(path))
-        scratch = os.path.join(self.root, SCRATCH, secrets.token_hex(16))
+        scratch = os.path.join(self.root, SCRATCH, random_hex())
         try:
             with open(scratch, "xb") as out:
                 out.write(data)

@@ -5,6 +5,7 @@ import socket
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from urllib.parse import quote
 
 import pytest
 
@@ -15,6 +16,7 @@ from regions.launcher.store import (
     StoreUnreachable,
     path_of,
     read_bounded,
+    uri_of,
 )
 
 
@@ -178,3 +180,11 @@ def test_a_location_is_a_file_uri_or_a_path(location: str, path: str) -> None:
 def test_a_location_that_is_no_directory_is_refused(location: str) -> None:
     with pytest.raises(InvalidKey):
         path_of(location)
+
+
+@pytest.mark.parametrize("path", ["/store", "/a b/é%20#?", "/x/~y-z_.1", "/\udcff"])
+def test_a_path_and_its_uri_name_the_same_place(path: str) -> None:
+    uri = uri_of(path)
+    assert uri == "file://" + quote(os.fsencode(path))
+    if "\udcff" not in path:
+        assert path_of(uri) == path
