@@ -66,13 +66,14 @@ class MemberSeen:
 class WordSeen:
     """What a cluster's own words for a placement mean: a stable word, and what follows.
 
-    ``fault``: NONE, USER, TRANSIENT, RESOURCE or ORCHESTRATION. ``deed`` is what is done about it
-    without anybody, ``advice`` what a person can do. ``look_at`` is the object that shows it, and
-    ``raw`` what the cluster itself says. ``unknown``: where it said what nobody has a word for, and
-    that; empty: there is a word.
+    ``sentence`` says it shortly, without its period. ``fault``: NONE, USER, TRANSIENT, RESOURCE or
+    ORCHESTRATION. ``deed`` is what is done about it without anybody, ``advice`` what a person can
+    do. ``look_at`` is the object that shows it, and ``raw`` what the cluster itself says.
+    ``unknown``: where it said what nobody has a word for, and that; empty: there is a word.
     """
 
     word: str
+    sentence: str
     fault: str
     deed: str
     advice: str

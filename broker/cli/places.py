@@ -13,6 +13,7 @@ import click
 
 from broker.cli import words
 from broker.cli.arguments import RUN
+from broker.cli.cluster_words import explained
 from broker.cli.options import intent_of, with_intent
 from broker.cli.session import Session
 from broker.cli.status import has_ended
@@ -46,6 +47,8 @@ def explain(session: Session, run: str) -> None:
     session.say(
         f"{words.id_of(found.name)}: {words.enum_name(found, 'state')}, {found.why.message}"
     )
+    for line in explained(found):
+        session.say(line)
     # What was said above is not said twice, and to a run that trains or is over no place was found.
     is_over = has_ended(found)
     is_elsewhere = is_over or found.state == run_pb2.RUN_STATE_RUNNING

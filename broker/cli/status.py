@@ -11,6 +11,7 @@ import click
 
 from broker.cli import words
 from broker.cli.arguments import RUN
+from broker.cli.cluster_words import named
 from broker.cli.session import Session
 from broker.cli.verbs import verb
 from broker.v1 import placement_pb2, run_pb2, why_pb2
@@ -89,7 +90,7 @@ def lines_of(run: run_pb2.Run, now_s: float) -> "Iterator[Line]":
     yield "since", words.ago(run.why.since_time, now_s)
     for placement in run.placements:
         if placement.state != placement_pb2.PLACEMENT_STATE_ENDED:
-            yield "where", _standing(placement, now_s)
+            yield "where", _standing(placement, words.id_of(run.name), now_s)
     if not is_over:
         idle = (
             "nothing: it trains until its command ends" if run.HasField("progress") else "nothing"
@@ -98,7 +99,8 @@ def lines_of(run: run_pb2.Run, now_s: float) -> "Iterator[Line]":
     yield from _training(run, now_s)
     yield from _limits(run, is_over)
     yield from _times(run, now_s, is_over)
-    for sentence in run.advice:
+    helps = [p.cluster_word.advice for p in run.placements if p.cluster_word.advice]
+    for sentence in dict.fromkeys([*run.advice, *helps]):
         yield "advice", sentence
 
 
@@ -109,7 +111,7 @@ def _aligned(lines: "Iterable[Line]") -> "Iterator[str]":
         last = label
 
 
-def _standing(placement: placement_pb2.Placement, now_s: float) -> str:
+def _standing(placement: placement_pb2.Placement, run: str, now_s: float) -> str:
     place, why = placement.place, placement.why
     here = (
         f"{place.region}: {words.kind(placement, 'state')} for"
@@ -122,8 +124,7 @@ def _standing(placement: placement_pb2.Placement, now_s: float) -> str:
     if not is_running:
         waits_for = why.message or words.enum_name(why, "reason")
         said.append(f"{waits_for}{ahead(placement, waits_for)}")
-    if placement.HasField("cluster_word"):
-        said.extend(_word(placement.cluster_word, "; ".join(said)))
+    said[-1] += named(placement, run)
     if placement.HasField("expected_time"):
         said.append(f"expected {words.until(placement.expected_time, now_s)}")
     if placement.HasField("machines_end_time"):
@@ -132,23 +133,9 @@ def _standing(placement: placement_pb2.Placement, now_s: float) -> str:
         said.append("the run goes on there when its present machines end")
     if placement.HasField("withdrawal"):
         said.append(f"being taken out: {placement.withdrawal.message}")
-    if placement.cluster_uid and placement.HasField("stuck"):
+    if placement.HasField("stuck") and placement.cluster_uid and not placement.cluster_word.object:
         said.append(f"to look at it: {placement.cluster_uid} in {place.cluster}/{place.queue}")
     return "; ".join(said)
-
-
-def _word(word: placement_pb2.ClusterWord, said_before: str) -> "Iterator[str]":
-    """Yield what a cluster's word adds to what was said: whose fault, what is done, and where."""
-    if not word.failure_class and not word.unknown:
-        return  # it waits as one does
-    fault = words.kind(word, "failure_class") if word.failure_class else "nobody's"
-    yield f"{word.word} ({fault}): {word.action[:1].lower()}{word.action[1:]}"
-    if word.advice and word.advice not in said_before:
-        yield f"what helps: {word.advice.rstrip('.')}"
-    if word.unknown and word.message not in said_before:
-        yield f"the cluster says what the broker has no word for: {word.message}"
-    if word.object:
-        yield f"seen at {word.object}"
 
 
 def ahead(placement: placement_pb2.Placement, said_before: str = "") -> str:

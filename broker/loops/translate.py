@@ -21,6 +21,7 @@ from broker.model.run import Arrival, Placement
 from broker.model.states import PlacementEnd, PlacementState
 from regions.capacity import FlavorSeen, QueueSeen, SignalSeen
 from regions.cluster import Cause, ClusterObservation, PlacementSeen, Stage
+from regions.launcher.words import told
 
 SAME_TIME_S = 0.1  # a time comes out a little different at each look
 SENTENCE_MAX = 500  # a cluster's own words, cut before they go into the log
@@ -126,13 +127,13 @@ def machines_of(
     """
     if seen_s is None:
         return ()
-    told = [NodesFrom(at_s=max(0.0, seen_s - age_s), nodes=nodes) for age_s, nodes in seen.history]
+    times = [NodesFrom(at_s=max(0.0, seen_s - age_s), nodes=nodes) for age_s, nodes in seen.history]
     if placement is None:
-        return tuple(told)
+        return tuple(times)
     booked_s = placement.meter.since_ms / 1000.0
-    before = [one for one in told if one.at_s <= booked_s + SAME_TIME_S]
+    before = [one for one in times if one.at_s <= booked_s + SAME_TIME_S]
     then = [NodesFrom(at_s=min(one.at_s, booked_s), nodes=one.nodes) for one in before[-1:]]
-    return (*then, *told[len(before) :])
+    return (*then, *times[len(before) :])
 
 
 def reason_of(seen: PlacementSeen) -> Reason:
@@ -160,7 +161,9 @@ def end_of(placement: Placement, seen: PlacementSeen) -> SaidEnd:
         message = f"{region}: {words}"
         return SaidEnd(end=PlacementEnd.FAILED, reason=reason, message=message)
     reason = REASON_OF[seen.cause]
-    message = f"{region}: {_LOST_WORDS.get(reason, 'it ended')}{_own_words(seen)}"
+    # With a word for it the cluster's sentence says what ours would, and more exactly.
+    usual = f"{_LOST_WORDS.get(reason, 'it ended')}{_own_words(seen)}"
+    message = f"{region}: {usual if seen.said is None else seen.message[:SENTENCE_MAX]}"
     return SaidEnd(end=_ENDS.get(reason, PlacementEnd.FAILED), reason=reason, message=message)
 
 
@@ -177,12 +180,16 @@ def vanished(placement: Placement) -> SaidEnd:
 
 
 def _wait(placement: Placement, seen: PlacementSeen, reason: Reason) -> str:
-    site = placement.site
+    site, wrong = placement.site, _wrong(seen)
     match reason:
         case Reason.WAITING_FOR_QUOTA:
             ahead = "" if seen.ahead_gpus is None else f", {seen.ahead_gpus} GPUs ahead of you"
             return f"waiting for quota in {site.region}{ahead}"
-        case Reason.NODES_COMING | Reason.PARTIAL_ARRIVAL | Reason.STOCKOUT:
+        case Reason.PARTIAL_ARRIVAL:
+            return f"{_nodes(seen)} in {site.region}{_NODE_WORDS[reason]}"
+        case _ if wrong:
+            return f"{site.region}: {wrong}"
+        case Reason.NODES_COMING | Reason.STOCKOUT:
             return f"{_nodes(seen)} in {site.region}{_NODE_WORDS[reason]}"
         case Reason.PODS_STARTING:
             standing = len(seen.standing)
@@ -197,6 +204,15 @@ def _wait(placement: Placement, seen: PlacementSeen, reason: Reason) -> str:
         case _:
             words = _LOST_WORDS.get(reason, reason.value.lower().replace("_", " "))
             return f"{site.region}: {words}{_own_words(seen)}"
+
+
+def _wrong(seen: PlacementSeen) -> str:
+    """Say what is wrong by the cluster's own word for it, empty where it waits as one does."""
+    said = seen.said
+    if said is None or said.fault == "NONE":
+        return ""
+    sentence = told(said.sentence, SENTENCE_MAX)
+    return sentence[:1].lower() + sentence[1:]
 
 
 def _nodes(seen: PlacementSeen) -> str:

@@ -4,9 +4,11 @@ The rule: what nobody has a word for is told as the cluster said it. Read ``sent
 """
 
 from regions.cluster import WordSeen
-from regions.kueue.words import Verdict
+from regions.kueue.words import Verdict, cleaned
 
 MESSAGE_CHARACTERS = 900
+BRIEF_CHARACTERS = 120
+"""Of a cluster's own words, where one short sentence is all that there is room for."""
 
 
 def sentence(said: Verdict) -> str:
@@ -19,10 +21,18 @@ def sentence(said: Verdict) -> str:
     return " ".join(words)[:MESSAGE_CHARACTERS]
 
 
+def brief(said: Verdict) -> str:
+    """Return it as one short sentence, without its period."""
+    if said.unknown and said.raw:
+        return f"The cluster says: {cleaned(said.raw, BRIEF_CHARACTERS)}"
+    return said.sentence
+
+
 def word_seen(said: Verdict) -> WordSeen:
     """Return the word behind the sentence, with whose fault it is and what is done about it."""
     return WordSeen(
         word=said.word,
+        sentence=brief(said),
         fault=said.fault.value,
         deed=said.deed.value,
         advice=said.advice,

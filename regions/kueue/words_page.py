@@ -13,10 +13,10 @@ from regions.kueue.words import Row
 _HEAD = """\
 # What a cluster's words mean
 
-For each placement on a cluster of Kubernetes `broker status` shows one of these words, with whose
-fault it is and what the broker does by itself. A word never changes its meaning. What the cluster
-says and no word is known for is shown as it was said, as `UNKNOWN`, and counted
-(`broker_unknown_words_total`).
+For each placement on a cluster of Kubernetes `broker status` names one of these words where
+something is wrong; `broker explain` tells whose fault it is and what the broker does by itself. A
+word never changes its meaning. What the cluster says and no word is known for is shown as it was
+said, as `UNKNOWN`, and counted (`broker_unknown_words_total`).
 
 The column *Class*: whose fault it is, and so against which limit of the run an end is counted;
 none: it is no failure. The column *Cause*: what the broker goes by.

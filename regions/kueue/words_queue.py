@@ -162,14 +162,14 @@ QUEUE_ROWS: dict[Word, Row] = {
     Word.CHECK_PENDING: _row(
         Cause.WAITING_FOR_CHECK,
         Fault.RESOURCE,
-        Deed.MOVES,
+        Deed.LEAVES,
         "It has its quota and waits for a check of the cluster",
         "Ask who answers for the check that is named.",
     ),
     Word.CHECK_FAILED: _row(
         Cause.WAITING_FOR_CHECK,
         Fault.RESOURCE,
-        Deed.MOVES,
+        Deed.LEAVES,
         "A check of the cluster put it back and will be tried again",
     ),
     Word.CHECK_REJECTED: _row(
@@ -198,14 +198,14 @@ QUEUE_ROWS: dict[Word, Row] = {
     Word.FLEX_FAILED: _row(
         Cause.FLEX_FAILED,
         Fault.RESOURCE,
-        Deed.MOVES,
+        Deed.LEAVES,
         "The cloud could not give the flex capacity",
         "Accept other regions or capacity types beside it.",
     ),
     Word.FLEX_BOOKING_EXPIRED: _row(
         Cause.BOOKING_EXPIRED,
         Fault.RESOURCE,
-        Deed.MOVES,
+        Deed.LEAVES,
         "Flex capacity came, and was taken back before the gang could use it",
     ),
     Word.FLEX_CAPACITY_REVOKED: _row(

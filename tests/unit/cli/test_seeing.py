@@ -4,6 +4,7 @@ from typing import Any
 
 from google.protobuf.timestamp_pb2 import Timestamp
 
+from broker.cli.cluster_words import explained
 from broker.cli.regions import beside
 from broker.cli.status import rendered
 from broker.v1 import intent_pb2, offer_pb2, placement_pb2, region_pb2, run_pb2, why_pb2
@@ -31,35 +32,59 @@ def where(run: run_pb2.Run) -> str:
     return line
 
 
-def test_a_word_tells_whose_fault_it_is_what_is_done_and_where_to_look() -> None:
-    word = placement_pb2.ClusterWord(
-        word="SECRET_MISSING",
-        failure_class=placement_pb2.FAILURE_CLASS_USER,
-        action="It takes the gang out of this cluster",
-        advice="Have it created.",
-        object="pod/x",
+SECRET = placement_pb2.ClusterWord(
+    word="SECRET_MISSING",
+    failure_class=placement_pb2.FAILURE_CLASS_USER,
+    action="It takes the gang out of this cluster",
+    advice="Have it created.",
+    message='secret "hub" not found',
+    object="pod/x",
+)
+
+
+def test_a_status_names_what_is_wrong_and_what_helps_and_an_explanation_tells_all() -> None:
+    run = make_run(SECRET, "alpha: a secret is not there: hub")
+    assert where(run).endswith(
+        "; alpha: a secret is not there: hub (SECRET_MISSING; more: broker explain digits)"
     )
-    told = where(make_run(word, "A secret is not there: hub."))
-    assert told.endswith(
-        "A secret is not there: hub.; SECRET_MISSING (user): it takes the gang out of this"
-        " cluster; what helps: Have it created; seen at pod/x"
-    )
-    assert "what helps" not in where(make_run(word, "A secret is not there. Have it created."))
+    assert rendered(run, NOW_S).splitlines()[-1] == "  advice      Have it created."
+    assert list(explained(run)) == [
+        "alpha (spot): SECRET_MISSING (class: user)",
+        "  what is done      It takes the gang out of this cluster",
+        "  what helps        Have it created.",
+        '  the cluster says  secret "hub" not found',
+        "  to look at        pod/x in a",
+    ]
+
+
+def test_what_is_to_be_looked_at_is_named_once() -> None:
+    run = make_run(SECRET, "it waits")
+    run.placements[0].cluster_uid = "0123"
+    run.placements[0].stuck.message = "it waited for long"
+    assert "0123" not in where(run)
+    run.placements[0].ClearField("cluster_word")
+    assert where(run).endswith("; to look at it: 0123 in a/q")
 
 
 def test_what_a_gang_waits_for_as_all_do_needs_no_word() -> None:
     word = placement_pb2.ClusterWord(word="NODES_COMING", action="It waits", object="pod/x")
-    assert "NODES_COMING" not in where(make_run(word, "1 of 2 machines are here"))
+    run = make_run(word, "1 of 2 machines are here")
+    assert where(run).endswith("1 of 2 machines are here")
+    assert list(explained(run)) == []
 
 
-def test_what_nobody_knows_is_shown_as_it_was_said() -> None:
+def test_what_nobody_knows_names_the_object_that_shows_it() -> None:
     word = placement_pb2.ClusterWord(
         word="UNKNOWN",
         failure_class=placement_pb2.FAILURE_CLASS_ORCHESTRATION,
         message="frobnicated",
+        object="pod/x",
         unknown=True,
     )
-    assert "the broker has no word for: frobnicated" in where(make_run(word, "it waits"))
+    run = make_run(word, "the cluster says: frobnicated")
+    assert where(run).endswith(
+        "; the cluster says: frobnicated (UNKNOWN at pod/x; more: broker explain digits)"
+    )
 
 
 def test_what_is_known_of_capacity_is_told_with_its_source_and_age() -> None:

@@ -128,7 +128,14 @@ async def test_what_nobody_has_a_word_for_is_counted_once_while_it_lasts() -> No
     meter = Meter(Book(story), watched, metrics, StoryClock(story))
     (placement,) = story.run.placements.values()
     strange = WordSeen(
-        word="UNKNOWN", fault="ORCHESTRATION", deed="", advice="", look_at="", raw="x", unknown=SAID
+        word="UNKNOWN",
+        sentence="The cluster says: x",
+        fault="ORCHESTRATION",
+        deed="",
+        advice="",
+        look_at="",
+        raw="x",
+        unknown=SAID,
     )
 
     def counted() -> float | None:

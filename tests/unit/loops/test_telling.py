@@ -41,6 +41,7 @@ KNOWN = KnownSeen(
 )
 SECRET = WordSeen(
     word="SECRET_MISSING",
+    sentence="A secret is not there: hub",
     fault="USER",
     deed="It takes the gang out",
     advice="Have it created.",

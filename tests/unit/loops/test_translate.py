@@ -2,10 +2,18 @@
 
 from dataclasses import replace
 
-from broker.loops.translate import facts_of
+import pytest
+
+from broker.loops.translate import REASON_OF, end_of, facts_of, report_of
+from broker.model.reasons import Reason
+from broker.placement.patience import Remedy, row_for
 from regions.capacity import FlavorSeen, QueueSeen
-from regions.cluster import ClusterObservation
-from tests.unit.loops.seeing import CLUSTER
+from regions.cluster import Cause, ClusterObservation, Stage, WordSeen
+from regions.kueue.explanation import ROWS
+from regions.kueue.vocabulary import Word
+from regions.kueue.words import Deed
+from tests.builders import Story
+from tests.unit.loops.seeing import CLUSTER, placement_seen
 
 FLEX = FlavorSeen(
     flavor="flex",
@@ -67,3 +75,97 @@ def test_whether_a_cluster_keeps_secrets_is_known_of_each_of_its_flavors() -> No
     for keeps in (False, True):
         (facts,) = facts_of(replace(observe(FLEX), keeps_secrets=keeps), 1000.0).flavors
         assert facts.keeps_secrets is keeps
+
+
+_REMEDIES = {
+    Deed.WAITS: {Remedy.WIDEN, Remedy.MOVE},
+    Deed.MOVES: {Remedy.MOVE},
+    Deed.LEAVES: {Remedy.LEAVE},
+}
+
+
+@pytest.mark.parametrize("word", [each for each in Word if ROWS[each].deed in _REMEDIES])
+def test_what_a_word_says_that_is_done_about_a_wait_is_done(word: Word) -> None:
+    row = ROWS[word]
+    assert row_for(REASON_OF[row.cause]).remedy in _REMEDIES[row.deed]
+
+
+MISSING = "The queue lets nobody in, because a kind of machine that it names is not there"
+NO_QUOTA = "The project may not have more of these machines in the cloud"
+EVICTED = "The cluster put it out, because not all of its processes had started in time"
+
+
+def make_word(sentence: str, **changes: str) -> WordSeen:
+    word = WordSeen(
+        word="A_WORD",
+        sentence=sentence,
+        fault="ORCHESTRATION",
+        deed="It waits",
+        advice="Ask the operators.",
+        look_at="workload/x",
+        raw="raw",
+    )
+    return replace(word, **changes)
+
+
+@pytest.mark.parametrize(
+    ("stage", "cause", "said", "expected"),
+    [
+        (Stage.QUEUED, Cause.QUEUE_STOPPED, make_word(MISSING), f"alpha: t{MISSING[1:]}"),
+        (Stage.PROVISIONING, Cause.STOCKOUT, make_word(NO_QUOTA), f"alpha: t{NO_QUOTA[1:]}"),
+        (
+            Stage.PROVISIONING,
+            Cause.PARTIAL_ARRIVAL,
+            make_word("Some came"),
+            "1 of 2 machines are here in alpha, the rest are out of stock",
+        ),
+        (
+            Stage.PROVISIONING,
+            Cause.NODES_COMING,
+            make_word("Its machines are on their way", fault="NONE"),
+            "1 of 2 machines are here in alpha, the rest are on their way",
+        ),
+        (
+            Stage.QUEUED,
+            Cause.WAITING_FOR_QUOTA,
+            make_word("Its queue has not enough quota free"),
+            "waiting for quota in alpha, 8 GPUs ahead of you",
+        ),
+        (Stage.QUEUED, Cause.WEDGED, make_word("\x1b[2J"), "alpha:  [2J"),
+        (Stage.QUEUED, Cause.QUEUE_STOPPED, None, "the queue in alpha is stopped by its operators"),
+    ],
+)
+def test_a_wait_is_told_in_one_sentence_by_the_clusters_own_word_for_what_is_wrong(
+    stage: Stage, cause: Cause, said: WordSeen | None, expected: str
+) -> None:
+    story = Story().accepted().placed().prepared()
+    placement = story.placement("alpha")
+    told = "A long message. With advice that is told beside it."
+    shown = placement_seen(
+        placement,
+        story.run,
+        stage=stage,
+        cause=cause,
+        message=told,
+        said=said,
+        nodes_here=1,
+        nodes_wanted=2,
+    )
+    assert report_of(placement, shown).message == expected
+
+
+def test_an_end_is_told_by_the_clusters_own_word_with_what_helps() -> None:
+    story = Story().accepted().placed().prepared()
+    placement = story.placement("alpha")
+    shown = placement_seen(
+        placement,
+        story.run,
+        stage=Stage.ENDED,
+        cause=Cause.EVICTED,
+        message=f"{EVICTED}. Wait.",
+        said=make_word(EVICTED),
+    )
+    ended = end_of(placement, shown)
+    assert (ended.reason, ended.message) == (Reason.EVICTED, f"alpha: {EVICTED}. Wait.")
+    unsaid = end_of(placement, replace(shown, said=None, message="it left"))
+    assert unsaid.message == "alpha: its capacity went to somebody else (it left)"
