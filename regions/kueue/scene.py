@@ -53,6 +53,11 @@ class Scene:
         return found
 
     @cached_property
+    def uids(self) -> frozenset[str]:
+        """The uids of all JobSets that are there, whatever is written on them."""
+        return frozenset(each.meta.uid for each in self.job_sets.objects.values())
+
+    @cached_property
     def unreadable(self) -> tuple[str, ...]:
         """The names of JobSets in our namespace that are there and cannot be read."""
         return tuple(key.rpartition("/")[2] for key in self.job_sets.unreadable)

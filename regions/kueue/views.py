@@ -148,17 +148,25 @@ class Placements:
         """What is shown of a gang whose object is not there: if it can be seen that it is not."""
         seen = before.seen
         is_hidden = names.jobset_name(seen.placement) in scene.unreadable
-        if not scene.job_sets.is_known or is_hidden:
+        # One whose marks were taken off is there all the same.
+        if not scene.job_sets.is_known or is_hidden or seen.uid in scene.uids:
             return before
         own = members.of(seen.uid)
+        is_alive = any(one.is_alive for one in own)
+        if before.evidence is None and seen.stage is Stage.ENDED and not is_alive:
+            return before  # all of it is said
         said = before.said
         is_told = before.is_put_out or said.word == Word.BEING_REMOVED
         if seen.stage is not Stage.ENDED and not is_told:
             said = verdict(Heard(word=Word.BEING_REMOVED))
-        is_alive = any(one.is_alive for one in own)
+        was_over = seen.stage is Stage.ENDED
+        if is_alive:
+            stage = Stage.STANDING if was_over else seen.stage
+        else:
+            stage = Stage.ENDED if was_over or scene.snapshot.pods.is_known else seen.stage
         seen = replace(
             seen,
-            stage=seen.stage if is_alive else Stage.ENDED,
+            stage=stage,
             cause=said.cause,
             message=sentence(said),
             said=word_seen(said),

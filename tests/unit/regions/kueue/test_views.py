@@ -204,6 +204,26 @@ def test_a_gang_that_cannot_be_seen_is_shown_as_it_was(hidden: dict[str, Any]) -
     assert story.see(pods=up(0, 1), **hidden)["p1"].seen == before
 
 
+def test_a_gang_whose_marks_were_taken_off_is_not_gone() -> None:
+    story = Story()
+    before = story.see(gang(), workload=waiting("Pending"))["p1"].seen
+    bare = replace(gang(), meta=replace(gang().meta, labels={}))
+    assert story.see(bare)["p1"].seen == before
+    assert story.see()["p1"].seen.stage is Stage.ENDED
+
+
+def test_a_gang_whose_object_went_has_not_ended_while_its_processes_cannot_be_seen() -> None:
+    story = Story()
+    story.see(gang(is_suspended=False), workload=admitted())
+    blind: dict[str, Any] = {"pods": known(is_known=False)}
+    seen = story.see(snapshot=blind)["p1"].seen
+    assert (seen.stage, seen.cause) == (Stage.PROVISIONING, Cause.WITHDRAWN)
+    assert story.see()["p1"].seen.stage is Stage.ENDED
+    assert story.see(snapshot=blind)["p1"].seen.stage is Stage.ENDED
+    late = story.see(pods=up(0))["p1"].seen
+    assert (late.stage, late.nodes_here) == (Stage.STANDING, 1)
+
+
 def test_a_name_that_is_taken_is_shown_as_withdrawn() -> None:
     taken = gang()
     labels = {**taken.meta.labels, names.PART: names.OCCUPIED_PART}
