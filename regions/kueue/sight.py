@@ -28,6 +28,8 @@ T = TypeVar("T")
 
 REDISCOVER_S = 600.0
 """How often a cluster is asked what it serves: a new version of Kueue is seen by then."""
+LACKS_S = 60.0
+"""How often one that lacks what no cluster can do without: it may be about to be installed."""
 RETRY_S = 15.0
 """How soon a cluster that did not tell what it serves is asked again, half to one and a half of."""
 
@@ -116,8 +118,7 @@ class Sight:
             async with asyncio.TaskGroup() as group:
                 while True:
                     await self._look_anew(group)
-                    pause_s = REDISCOVER_S if not self.trouble else RETRY_S
-                    await self._clock.pause(pause_s * (0.5 + self._chance.random()))
+                    await self._clock.pause(self._pause_s() * (0.5 + self._chance.random()))
         finally:
             self._running.clear()
 
@@ -164,6 +165,11 @@ class Sight:
         except ClusterError as error:
             self.trouble = f"it does not tell what it serves: {error}"
             return
+        if self.served is not None and served.blind and not self.served.blind:
+            # A server that starts, or a proxy that lost its way, says so too: what is followed says
+            # by itself what became of it, and nothing of it counts as gone by this alone.
+            self.trouble = f"it serves less than it did: {served.blind[0]}"
+            return
         self.served, self.trouble = served, ""
         for followed in FOLLOWED:
             version = served.version(followed.kind)
@@ -174,6 +180,12 @@ class Sight:
             await self._leave(followed.name)
             if version is not None:
                 self._follow(group, followed, version)
+
+    def _pause_s(self) -> float:
+        """How long until it is asked again what it serves."""
+        if self.trouble or self.served is None:
+            return RETRY_S
+        return LACKS_S if self.served.blind else REDISCOVER_S
 
     def _follow(self, group: asyncio.TaskGroup, followed: Followed, version: str) -> None:
         keeps = followed.keeps

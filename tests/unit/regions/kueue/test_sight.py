@@ -216,6 +216,29 @@ async def test_a_kind_that_a_cluster_does_not_have_is_known_to_be_empty(server: 
         assert seen.informer("workloads") is None
 
 
+async def test_what_a_cluster_says_that_it_has_no_more_is_not_taken_for_empty(
+    server: Server,
+) -> None:
+    cluster = Cluster()
+    queues = "/apis/kueue.x-k8s.io/v1beta2/clusterqueues"
+    cluster.objects = {queues: [kube.cluster_queue("cq")]}
+    async with watched(server, cluster) as seen:
+        clock = seen._clock
+        assert isinstance(clock, Patient)
+        await until(lambda: all_heard(seen))
+        followed = seen.informer("cluster queues")
+        cluster.kueue = []
+        clock.long[0].set()
+        await until(lambda: "Kueue is not installed" in seen.trouble)
+        assert seen.informer("cluster queues") is followed
+        assert seen.snapshot().cluster_queues.objects.keys() == {"cq"}
+        cluster.kueue = ["v1beta2"]
+        await until(lambda: len(clock.long) > 1)
+        clock.long[1].set()
+        await until(lambda: not seen.trouble)
+        assert seen.informer("cluster queues") is followed
+
+
 async def test_news_are_told(server: Server) -> None:
     cluster = Cluster()
     cluster.objects["/api/v1/nodes"] = [kube.node()]
