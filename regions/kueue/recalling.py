@@ -27,6 +27,8 @@ AGAIN_S = 5.0
 MOST_GANGS = 50
 """That are asked for in one call: they are named in an address, which has a length."""
 PAGE_PODS = 500
+MOST_PAGES = 100
+"""Of one answer: whoever says each time that there is more tells nothing in the end."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,7 +91,7 @@ class Recaller:
             "limit": str(PAGE_PODS),
         }
         here: set[str] = set()
-        while True:
+        for _ in range(MOST_PAGES):
             answer = await self._api.ask("GET", where, query=query)
             try:
                 told = msgspec.json.decode(answer, type=_Pods)
@@ -99,6 +101,7 @@ class Recaller:
             if not told.metadata.more:
                 return here
             query = {**query, "continue": told.metadata.more}
+        raise BrokenError(f"a list of more than {MOST_PAGES} pages")
 
     def _now(self, each: Recalled) -> Member | None:
         return self._members.get(each.member.uid)

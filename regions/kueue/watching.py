@@ -38,6 +38,8 @@ MOST_OBJECTS = 200_000
 """Of one kind: beyond it a cluster is watched by something else than this."""
 REFUSALS = 3
 """A watch that was refused so many times in a row is not tried again from where it stood."""
+MOST_PAGES = 1_000
+"""Of one list: whoever says each time that there is more never comes to an end."""
 AT_A_TIME = 25
 """Objects that are decoded in a row before others get the loop: some 10 ms."""
 
@@ -51,7 +53,8 @@ class Bounds:
     life to rely on: of a kind of which a server heard nothing since its start it sends none for ten
     minutes, and under load a minute becomes two. ``denied_s``: how long until what was
     denied, or is not there, is asked for again.
-    ``resync_s``: how old a list may be: an event that a server never sent is made up for by then.
+    ``resync_s``: how old a list may be: an event that a server never sent is made up for by then,
+    and a right that was missing is asked for again.
     """
 
     page_items: int = 500
@@ -105,6 +108,7 @@ class Informer(Generic[T]):
         self._keeps = keeps
         self._tells = tells
         self._bounds = bounds
+        self._scope = scopes[0]
         self._position = ""  # the resource version that the watch goes on from; empty: list first
         self._is_paged = True
         self._failures = 0
@@ -121,7 +125,7 @@ class Informer(Generic[T]):
         """List if need be and watch to the watch's end; return how long to wait before the next."""
         self._failures += 1  # until a watch tells something
         if self._clock.monotonic_s() - self._listed_s > self._bounds.resync_s:
-            self._position = ""
+            self._position, self._scope = "", self._scopes[0]
         try:
             if not self._position:
                 await self._list()
@@ -148,9 +152,9 @@ class Informer(Generic[T]):
     async def _list(self) -> None:
         found: dict[str, T | Unreadable] = {}
         token, limit = "", self._bounds.page_items if self._is_paged else 0
-        while True:
+        for _ in range(MOST_PAGES):
             try:
-                body = await self._source.page(self.health.scope, token, limit)
+                body = await self._source.page(self._scope, token, limit)
             except ExpiredError:
                 # The pages outlived the server's memory: all in one is slower, and cannot.
                 self._is_paged = not token
@@ -160,6 +164,8 @@ class Informer(Generic[T]):
             token = page.metadata.continue_ or ""
             if not token:
                 break
+        else:
+            raise BrokenError(f"a list of more than {MOST_PAGES} pages")
         if not page.metadata.resource_version:
             raise BrokenError("a list without a resource version")
         self._is_paged = True
@@ -187,7 +193,7 @@ class Informer(Generic[T]):
     async def _watch(self) -> None:
         opened_s = self._clock.monotonic_s()
         seconds = round(self._bounds.watch_s * (1 + self._chance.random() / 2))
-        lines = self._source.watch(self.health.scope, self._position, seconds)
+        lines = self._source.watch(self._scope, self._position, seconds)
         async with aclosing(lines):
             async for line in lines:
                 before = self.cache.generation
@@ -195,6 +201,8 @@ class Informer(Generic[T]):
                 self._failures = 0
                 self._heard()
                 self._tell(before)
+                if self._clock.monotonic_s() - opened_s > 2 * seconds:
+                    break  # it was asked to end, and a list would never grow old by it
         if self._clock.monotonic_s() - opened_s >= seconds - 2:
             self._failures = 0
             self._heard()  # ended as it was asked to: nothing else happened until now
@@ -240,7 +248,7 @@ class Informer(Generic[T]):
 
     def _heard(self) -> None:
         now_s = self._clock.monotonic_s()
-        self.health = Health(heard_s=now_s, scope=self.health.scope)
+        self.health = Health(heard_s=now_s, scope=self._scope)
 
     def _tell(self, before: int) -> None:
         if self._tells is not None and self.cache.generation != before:
@@ -248,10 +256,10 @@ class Informer(Generic[T]):
 
     def _denied(self, error: RefusedError, what: str) -> float:
         """Go on with a narrower scope, or wait for the right to come."""
-        at = self._scopes.index(self.health.scope)
+        at = self._scopes.index(self._scope)
         self._position = ""
         is_last = at + 1 == len(self._scopes)
-        scope = self._scopes[0 if is_last else at + 1]
+        self._scope = scope = self._scopes[0 if is_last else at + 1]
         self.health = Health(
             heard_s=self.health.heard_s,
             trouble=f"{what}: {error.message}" if is_last else "",
@@ -310,8 +318,10 @@ class _ListMeta(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class _Page(msgspec.Struct, frozen=True):
+    """A page of a list. What has no ``items`` at all is another answer, and no empty list."""
+
     metadata: _ListMeta
-    items: list[msgspec.Raw] | None = None
+    items: list[msgspec.Raw] | None
 
 
 class _Event(msgspec.Struct, frozen=True):

@@ -16,7 +16,7 @@ from regions.kueue.cluster import KueueCluster
 from regions.kueue.objects.kinds import decode
 from regions.kueue.profiles import Profiles
 from regions.kueue.queue_view import QueueSettings
-from regions.kueue.recalling import AGAIN_S
+from regions.kueue.recalling import AGAIN_S, MOST_PAGES
 from regions.kueue.sites import KueueSettings
 from regions.launcher import codec, layout
 from regions.launcher.store import DirectoryStore
@@ -261,3 +261,20 @@ async def test_an_answer_that_tells_nothing_ends_nobody(tmp_path: Path, answer: 
         assert epoch_of(await story.sought()).gone == frozenset()
         story.cluster.told = before  # type: ignore[method-assign]
         assert epoch_of(await story.sought()).gone == {0, 1}
+
+
+async def test_a_list_that_has_no_end_is_given_up_and_ends_nobody(tmp_path: Path) -> None:
+    objects = {"/api/v1/nodes": [kube.node("node-0"), kube.node("node-1")]}
+    async with returning(tmp_path, objects) as story:
+        before, asked = story.cluster.told, []
+
+        def endless(path: str) -> object:
+            if path != ASKED:
+                return before(path)
+            asked.append(path)
+            return {"items": [], "metadata": {"continue": "more"}}
+
+        story.cluster.told = endless  # type: ignore[method-assign]
+        await story.look()
+        assert epoch_of(await story.look()).gone == frozenset()
+        assert len(asked) == MOST_PAGES

@@ -6,6 +6,7 @@ import pytest
 
 from regions.kueue.errors import BrokenError, ExpiredError, SilentError, refusal
 from regions.kueue.objects.kinds import Unreadable
+from regions.kueue.watching import MOST_PAGES
 from tests.unit.regions.kueue.scripts import (
     Lines,
     Page,
@@ -164,6 +165,40 @@ async def test_what_is_not_wanted_is_not_kept() -> None:
         keeps=lambda each: each.value == 1,
     )
     assert seen.values == {"c": 1}
+
+
+async def test_an_answer_without_items_is_no_empty_list() -> None:
+    other = b'{"kind": "Pod", "metadata": {"resourceVersion": "12"}}'
+    seen = await play([page(thing("a")), other], [[gone()]])
+    assert seen.values == {"a": 1}
+    assert seen.informer.health.trouble
+
+
+async def test_a_list_that_has_no_end_is_given_up() -> None:
+    endless: list[Page] = [page(thing("b"), token="more") for _ in range(MOST_PAGES)]
+    seen = await play([page(thing("a")), *endless, page(thing("c"))], [[gone()]])
+    assert seen.values == {"c": 1}
+    tokens = [each[2] for each in seen.script.asked if each[0] == "list"]
+    assert tokens == ["", "", *["more"] * (MOST_PAGES - 1), ""]
+
+
+async def test_a_watch_that_does_not_end_when_it_should_is_ended() -> None:
+    lasting: Lines = [bookmark("11"), 200.0, bookmark("12"), bookmark("13")]
+    seen = await play([page(thing("a"))], [lasting])
+    assert seen.script.asked[-1] == ("watch", "", "12")
+
+
+async def test_a_right_that_comes_later_widens_what_is_seen_again() -> None:
+    denied = refusal(403, "Forbidden", "no")
+    first = Play([denied, page(thing("a"))], [[bookmark("11")]], scopes=("", "ours"))
+    await first.to_its_end()
+    assert first.informer.health.scope == "ours"
+    first.clock.now_s += 3601
+    first.script.pages = [SilentError("away"), page(thing("a"), thing("b"))]
+    first.script.is_over.clear()
+    await first.to_its_end()
+    assert [each[1] for each in first.script.asked if each[0] == "list"] == ["", "ours", "", ""]
+    assert (first.informer.health.scope, first.values) == ("", {"a": 1, "b": 1})
 
 
 async def test_a_list_that_never_comes_leaves_everything_unknown() -> None:
