@@ -29,7 +29,9 @@ def add_to(
     tools = parser.add_subparsers(title="what to do", metavar="WHAT", required=True)
     adding = tools.add_parser("add", help="make a token; it is printed once")
     adding.add_argument("--actor", required=True, help="in whose name its calls are written down")
-    adding.add_argument("--team", default=ALL_TEAMS, help="whose runs it is for; - is all")
+    adding.add_argument(
+        "--team", help="whose runs it is for; - is all, which an operator's always is"
+    )
     adding.add_argument(
         "--role",
         required=True,
@@ -57,20 +59,25 @@ def _add(parsed: argparse.Namespace, path_of: PathOf) -> int:
     from broker.runtime.clock import MachineReadings
     from broker.runtime.entropy import Ids
 
+    role, team = Role(parsed.role), parsed.team
+    if team is None and role is not Role.OPERATOR:
+        raise StartError("--team says whose runs the token is for; - is all")
     now_s = MachineReadings().wall_s()
     with _in_words():
         word, token = issuing.issue(
             path_of(parsed),
             actor=parsed.actor,
-            team=parsed.team,
-            role=Role(parsed.role),
+            team=ALL_TEAMS if team is None else team,
+            role=role,
             now_s=now_s,
             expires_s=None if parsed.days is None else now_s + parsed.days * DAY_S,
             draw=Ids().text,
         )
     sys.stdout.write(f"{word}\n")
     sys.stdout.flush()
-    sys.stderr.write(f"token {token.id} is shown this once; its holder types: broker login\n")
+    sys.stderr.write(
+        f"token {token.id} is shown this once; its holder types: broker login --server HOST:PORT\n"
+    )
     return 0
 
 

@@ -183,7 +183,12 @@ _BY_CODE: dict[grpc.StatusCode, type[BrokerError]] = {
 
 
 # What gRPC says when TLS was refused, and would be again.
-_NO_TRUST = ("TSI_PROTOCOL_FAILURE", "CERTIFICATE_VERIFY_FAILED", "peer certificate")
+_NO_TRUST = (
+    "TSI_PROTOCOL_FAILURE",
+    "CERTIFICATE_VERIFY_FAILED",
+    "peer certificate",
+    "Hostname Verification",
+)
 
 
 def error_of(error: grpc.RpcError, server: str) -> BrokerError:

@@ -86,6 +86,18 @@ def test_no_other_machine_is_served_without_all_that_it_takes(
     assert not data.exists() or list(data.iterdir()) == []
 
 
+def test_a_token_for_all_teams_is_made_only_for_who_says_so(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def add(*words: str) -> int:
+        return daemon.main(["tokens", "add", "--data-dir", str(tmp_path), "--actor", "ann", *words])
+
+    assert add("--role", "viewer") == endings.USAGE
+    assert "--team says whose runs the token is for; - is all" in capsys.readouterr().err
+    assert add("--role", "viewer", "--team", "-") == endings.OK
+    assert add("--role", "operator") == endings.OK
+
+
 def test_an_address_without_a_door_says_where_one_is(capsys: pytest.CaptureFixture[str]) -> None:
     assert daemon.main(["--server", "0.0.0.0:7443"]) == endings.USAGE
     assert "and any other by [access] address" in capsys.readouterr().err

@@ -104,6 +104,16 @@ async def test_a_broker_that_is_not_trusted_is_not_told_the_token(
     assert out.refused == []
 
 
+async def test_a_certificate_for_another_name_is_not_trusted(
+    out: Outward, typed: Typed, capsys: pytest.CaptureFixture[str]
+) -> None:
+    certificates.write_pair(out.folder, host="broker.example")
+    await out.door.tick()
+    assert await typed.login(ANN) == exits.DENIED
+    assert "shows no certificate that is trusted here for that name" in capsys.readouterr().err
+    assert out.refused == []
+
+
 async def test_a_certificate_of_ones_own_is_kept_with_the_login(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
