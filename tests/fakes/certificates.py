@@ -20,9 +20,14 @@ def roots(name: str = "one") -> bytes:
     return authority(name).cert_pem.bytes()
 
 
-def write_pair(folder: Path, ca: str = "one", host: str = "localhost") -> tuple[Path, Path]:
-    """Put a fresh certificate and its key into a folder, in the place of those that are there."""
-    issued = authority(ca).issue_cert(host, "127.0.0.1")
+def write_pair(
+    folder: Path, ca: str = "one", host: str = "localhost", *, is_here: bool = True
+) -> tuple[Path, Path]:
+    """Put a fresh certificate and its key into a folder, in the place of those that are there.
+
+    ``is_here``: it is for this machine's own address too.
+    """
+    issued = authority(ca).issue_cert(host, *(["127.0.0.1"] if is_here else []))
     chain = b"".join(one.bytes() for one in issued.cert_chain_pems)
     return (
         _put(folder / "tls.crt", chain, 0o644),

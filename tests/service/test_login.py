@@ -107,7 +107,7 @@ async def test_a_broker_that_is_not_trusted_is_not_told_the_token(
 async def test_a_certificate_for_another_name_is_not_trusted(
     out: Outward, typed: Typed, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    certificates.write_pair(out.folder, host="broker.example")
+    certificates.write_pair(out.folder, host="broker.example", is_here=False)
     await out.door.tick()
     assert await typed.login(ANN) == exits.DENIED
     assert "shows no certificate that is trusted here for that name" in capsys.readouterr().err
