@@ -16,6 +16,7 @@ from regions.kueue.objects import kinds
 from regions.kueue.objects.admission_check import PROVISIONING
 from regions.kueue.objects.event import Event
 from regions.kueue.objects.job_set import JobSet
+from regions.kueue.objects.node import Node
 from regions.kueue.objects.pod import Pod
 from regions.kueue.objects.provisioning_request import ProvisioningRequest
 from regions.kueue.objects.workload import Workload
@@ -107,11 +108,33 @@ class Scene:
             cluster_queue=above,
             pods=tuple(sorted(pods, key=lambda each: each.meta.name)),
             events=tuple(events),
-            nodes=snapshot.nodes.objects if snapshot.nodes.is_known else None,
+            nodes=self._nodes(pods),
             requests=requests,
             flex_checks=self._flex_checks,
-            unseen=self._unseen,
+            unseen=self._unseen | self._hidden(meta.name, name),
         )
+
+    def _nodes(self, pods: Iterable[Pod]) -> Mapping[str, Node] | None:
+        """Return the machines, None where those of a gang cannot be seen."""
+        nodes = self.snapshot.nodes
+        is_hidden = any(pod.node in nodes.unreadable for pod in pods)
+        return nodes.objects if nodes.is_known and not is_hidden else None
+
+    def _hidden(self, gang: str, queue: str) -> frozenset[str]:
+        """What there is of a gang that cannot be read: it is there, whatever it says."""
+        snapshot = self.snapshot
+        theirs: tuple[tuple[str, Seen[Any], str], ...] = (
+            (kinds.WORKLOADS.plural, snapshot.workloads, f"jobset-{gang}-"),
+            (kinds.PODS.plural, snapshot.pods, f"{gang}-{names.GANG}-"),
+        )
+        found = {
+            plural
+            for plural, seen, stem in theirs
+            if any(key.startswith(f"{self.namespace}/{stem}") for key in seen.unreadable)
+        }
+        if f"{self.namespace}/{queue}" in snapshot.local_queues.unreadable:
+            found.add(kinds.LOCAL_QUEUES.plural)
+        return frozenset(found)
 
     @cached_property
     def _places(self) -> Mapping[str, tuple[int, int]]:
@@ -124,11 +147,13 @@ class Scene:
 
     @cached_property
     def _workloads(self) -> Mapping[str, Workload]:
-        found = {}
+        labelled, owned = {}, {}
         for each in self.snapshot.workloads.objects.values():
             if each.meta.namespace == self.namespace:
-                found[each.meta.labels.get(JOB_UID) or each.meta.owner_uid] = each
-        return found
+                labelled[each.meta.labels.get(JOB_UID, "")] = each
+                owned[each.meta.owner_uid] = each
+        # A label is anybody's to write; whose it is, its owner tells.
+        return labelled | owned
 
     @cached_property
     def _pods(self) -> Mapping[str, list[Pod]]:

@@ -6,6 +6,7 @@ cannot be seen now only says to ask again. Read ``site_of`` first.
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from regions.cluster import Queue
 from regions.kueue import accelerators, names
@@ -53,6 +54,9 @@ def site_of(
 ) -> Site:
     """Return where an order is to run. Raises CannotQueueError, NotSeenError."""
     flavor = _flavor(queue, snapshot, settings)
+    if not (classes.is_known or classes.is_denied):
+        # Queued without a class a gang preempts others while it waits, and cannot be given one.
+        raise NotSeenError("the priority classes of the cluster cannot be seen now")
     return Site(
         namespace=settings.namespace,
         cluster=settings.cluster,
@@ -86,11 +90,12 @@ def classes_for(classes: Iterable[PriorityClass], named: frozenset[str]) -> Mapp
 
 def _flavor(queue: Queue, snapshot: Snapshot, settings: KueueSettings) -> ResourceFlavor:
     allowed = settings.queues.queues
-    local = snapshot.local_queues.objects.get(f"{settings.namespace}/{queue.queue}")
+    key = f"{settings.namespace}/{queue.queue}"
+    local = snapshot.local_queues.objects.get(key)
     if allowed and queue.queue not in allowed:
         raise CannotQueueError(f"queue {queue.queue[:80]!r} is not for the broker")
     if local is None:
-        _need(snapshot.local_queues.is_known, "the queues")
+        _need(snapshot.local_queues, key, "the queues")
         raise CannotQueueError(f"there is no queue {queue.queue[:80]!r}")
     above = snapshot.cluster_queues.objects.get(local.cluster_queue)
     if above is not None:
@@ -99,13 +104,13 @@ def _flavor(queue: Queue, snapshot: Snapshot, settings: KueueSettings) -> Resour
             raise CannotQueueError(f"queue {queue.queue} has no flavor {queue.flavor[:80]!r}")
     found = snapshot.flavors.objects.get(queue.flavor)
     if found is None:
-        _need(snapshot.flavors.is_known, "the flavors")
+        _need(snapshot.flavors, queue.flavor, "the flavors")
         raise CannotQueueError(f"there is no flavor {queue.flavor[:80]!r}")
     return found
 
 
-def _need(is_known: bool, what: str) -> None:
-    if not is_known:
+def _need(seen: Seen[Any], key: str, what: str) -> None:
+    if not seen.is_known or key in seen.unreadable:
         raise NotSeenError(f"{what} of the cluster cannot be seen now")
 
 

@@ -8,6 +8,7 @@ import pytest
 from regions.kueue import names
 from regions.kueue.manifest import CannotQueueError
 from regions.kueue.objects.cluster_queue import read_cluster_queue
+from regions.kueue.objects.kinds import Unreadable
 from regions.kueue.objects.priority_class import PriorityClass
 from regions.kueue.objects.reading import Fields
 from regions.kueue.objects.resource_flavor import read_resource_flavor
@@ -15,7 +16,7 @@ from regions.kueue.profiles import Profiles
 from regions.kueue.queue_view import QueueSettings
 from regions.kueue.site import Site
 from regions.kueue.sites import KueueSettings, NotSeenError, classes_for, site_of
-from regions.kueue.snapshot import Snapshot
+from regions.kueue.snapshot import Seen, Snapshot
 from tests.unit.regions.kueue import kube
 from tests.unit.regions.kueue.making import make_profile, make_queue
 from tests.unit.regions.kueue.tellings import make_local_queue, make_meta, make_node
@@ -52,13 +53,17 @@ def make_snapshot(**changes: Any) -> Snapshot:
     return replace(snapshot, **changes)
 
 
-def find(snapshot: Snapshot | None = None, **changes: Any) -> Site:
-    classes = known(
-        *(PriorityClass(meta=make_meta(name), value=at) for at, name in enumerate(("low", "high")))
-    )
-    classes = replace(classes, objects={each.meta.name: each for each in classes.objects.values()})
+def make_classes(**changes: Any) -> Seen[PriorityClass]:
+    named = enumerate(("low", "high"))
+    found = {name: PriorityClass(meta=make_meta(name), value=at) for at, name in named}
+    return replace(known(), objects=found, **changes)
+
+
+def find(
+    snapshot: Snapshot | None = None, classes: Seen[PriorityClass] | None = None, **changes: Any
+) -> Site:
     order = make_queue(gang={"accelerator": "H100"}, **changes)
-    return site_of(order, snapshot or make_snapshot(), classes, SETTINGS)
+    return site_of(order, snapshot or make_snapshot(), classes or make_classes(), SETTINGS)
 
 
 def test_a_site_is_the_flavor_as_it_is_seen() -> None:
@@ -87,3 +92,19 @@ def test_what_is_seen_not_to_be_there_is_refused(change: dict[str, Any]) -> None
 def test_what_cannot_be_seen_is_not_refused(unseen: str) -> None:
     with pytest.raises(NotSeenError):
         find(make_snapshot(**{unseen: known(is_known=False)}))
+
+
+@pytest.mark.parametrize(
+    ("kind", "key"), [("local_queues", "training/ours"), ("flavors", "h100-spot")]
+)
+def test_what_is_there_and_cannot_be_read_is_not_refused(kind: str, key: str) -> None:
+    odd = {key: Unreadable(key=key, uid="", reason="odd")}
+    with pytest.raises(NotSeenError):
+        find(make_snapshot(**{kind: known(unreadable=odd)}))
+
+
+def test_a_gang_waits_for_the_classes_that_keep_it_from_preempting_others() -> None:
+    with pytest.raises(NotSeenError):
+        find(classes=known(is_known=False))
+    denied = known(is_known=False, is_denied=True)
+    assert find(classes=denied).priority_classes == {}
