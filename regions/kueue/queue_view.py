@@ -6,7 +6,7 @@ unknown. Read ``queues_seen`` first.
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 
 from regions.capacity import FlavorSeen, QueueSeen
@@ -76,13 +76,19 @@ class _Look:
         self.doubts: list[str] = []
         trees = (snapshot.cluster_queues, snapshot.cohorts)
         self._tree = Tree(
-            snapshot.cluster_queues.objects.values(),
+            self._held_now(),
             snapshot.cohorts.objects.values(),
             is_whole=all(each.is_whole for each in trees),
         )
         queue_of = {key: each.cluster_queue for key, each in snapshot.local_queues.objects.items()}
         self._lines = ahead.lines(snapshot.workloads.objects.values(), queue_of)
         self._in_use = machines.taken(snapshot.pods.objects.values())
+
+    def _held_now(self) -> Iterable[ClusterQueue]:
+        """The ClusterQueues; what they hold is of now, or is unknown."""
+        for each in self._snapshot.cluster_queues.objects.values():
+            is_known = self._snapshot.cluster_queues.is_known
+            yield each if is_known else replace(each, reservation=None, usage=None)
 
     def queue(self, queue: LocalQueue) -> QueueSeen:
         """Describe one LocalQueue and the ClusterQueue behind it."""
@@ -101,8 +107,9 @@ class _Look:
     ) -> tuple[int | None, int | None]:
         """What waits for the ClusterQueue, through whichever LocalQueue it came."""
         seen = (self._snapshot.workloads, self._snapshot.local_queues)
-        if not all(each.is_known and each.is_everywhere for each in seen):
-            return (above.pending if above is not None else None), None
+        if not all(each.is_whole for each in seen):
+            is_told = self._snapshot.cluster_queues.is_known
+            return (above.pending if above is not None and is_told else None), None
         line = self._lines.get(queue.cluster_queue, ())
         return len(line), sum(each.gpus for each in line)
 
@@ -179,8 +186,7 @@ class _Look:
         if is_queued:
             # Nodes that were asked for all at once are for whoever asked, and for nobody after.
             return 0, found.nodes_coming
-        can_tell = pods.is_known and pods.is_everywhere
-        return (found.nodes_free if can_tell else None), found.nodes_coming
+        return (found.nodes_free if pods.is_whole else None), found.nodes_coming
 
     def _controller(self, check: str) -> str:
         found = self._snapshot.checks.objects.get(check)

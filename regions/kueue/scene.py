@@ -79,7 +79,7 @@ class Scene:
         """Return how many stand before a workload in its queue, and their GPUs; None: untold."""
         snapshot = self.snapshot
         seen = (snapshot.workloads, snapshot.local_queues)
-        if workload is None or not all(each.is_known and each.is_everywhere for each in seen):
+        if workload is None or not all(each.is_whole for each in seen):
             return None
         return self._places.get(workload.meta.key)
 

@@ -175,6 +175,7 @@ def test_without_the_nodes_their_number_is_unknown_and_the_quota_is_not() -> Non
         known(kinds.PODS, health=Health()),
         known(kinds.PODS, health=Health(heard_s=100.0, scope="team")),
         known(kinds.PODS, health=Health(heard_s=100.0 - STALE_S)),
+        known(kinds.PODS, kube.pod("odd", node_name="n2", phase=7)),  # type: ignore[arg-type]
     ],
 )
 def test_without_the_pods_of_all_nobody_knows_which_nodes_are_free(pods: Seen[object]) -> None:
@@ -191,6 +192,31 @@ def test_without_the_workloads_what_waits_is_what_the_queue_says() -> None:
     )
     (queue,) = queues_seen(shown, SETTINGS, NOW_S).queues
     assert (queue.pending, queue.pending_gpus) == (7, None)
+
+
+def test_of_queues_that_were_not_heard_of_for_long_nobody_knows_what_they_hold() -> None:
+    old = dataclasses.replace(picture().cluster_queues, is_known=False)
+    alone = {key: dataclasses.replace(each, cohort="") for key, each in old.objects.items()}
+    unseen = known(kinds.WORKLOADS, health=Health())
+    for queues in (old, dataclasses.replace(old, objects=alone)):
+        (queue,) = queues_seen(
+            picture(cluster_queues=queues, workloads=unseen), SETTINGS, NOW_S
+        ).queues
+        assert queue.pending is None
+        figures = {
+            (each.reserved, each.used, each.parked, each.borrowable, each.free)
+            for each in queue.flavors
+        }
+        assert figures == {(None, None, None, None, None)}
+
+
+def test_a_workload_that_cannot_be_read_leaves_open_who_waits() -> None:
+    bad = kube.workload("bad")
+    bad["spec"]["priority"] = "high"
+    (queue,) = queues_seen(
+        picture(workloads=known(kinds.WORKLOADS, kube.workload("b"), bad)), SETTINGS, NOW_S
+    ).queues
+    assert (queue.pending, queue.pending_gpus) == (0, None)
 
 
 def test_a_cohort_that_is_not_wholly_seen_lends_nothing_that_is_known() -> None:
