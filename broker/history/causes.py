@@ -38,10 +38,15 @@ LOSS_CLASS: Mapping[Reason, FailureClass] = {
     Reason.WEDGED: FailureClass.ORCHESTRATION,
     # What was saved was not kept.
     Reason.CHECKPOINT_LOST: FailureClass.ORCHESTRATION,
+    # Of a start that has saved nothing it is the run's own (``deciding_close``).
+    Reason.TRANSIENT_FAULT: FailureClass.TRANSIENT,
     # The run's own code.
     Reason.COMMAND_FAILED: FailureClass.USER,
     Reason.NO_PROGRESS: FailureClass.USER,
 }
+
+OWN_ENDS = frozenset({Reason.COMMAND_FAILED, Reason.TRANSIENT_FAULT})
+"""A process ended by itself, and its gang with it: nothing that was done to them explains it."""
 
 _LOST = frozenset(
     {

@@ -7,9 +7,9 @@ Read ``decide_close``, then ``_verdict``.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from broker.history.causes import loss_class, placement_end
+from broker.history.causes import OWN_ENDS, loss_class, placement_end
 from broker.history.commands import CloseEpoch, RefuseCheckpoint
 from broker.history.context import Context
 from broker.history.deciding_checkpoint import refuse
@@ -54,8 +54,8 @@ def decide_close(run: Run, command: CloseEpoch, context: Context) -> tuple[RunEv
     if epoch is None or epoch.id != command.epoch:
         return ()
     _check_rule(epoch, command)
-    verdict = _verdict(run, epoch, command)
     completed, refs, warned = _found(run, epoch, command)
+    verdict = _charged(_verdict(run, epoch, command), has_saved=bool(refs))
     sealed = Sealed(
         epoch=epoch.id,
         rule=command.rule,
@@ -125,12 +125,23 @@ def _verdict(run: Run, epoch: Epoch, command: CloseEpoch) -> Verdict:
     return _by_exits(command)
 
 
+def _charged(verdict: Verdict, *, has_saved: bool) -> Verdict:
+    """Charge a fault that only the gang's own last words tell of to whom it is to be charged.
+
+    A deadlock of the run's own code reads like a network that failed. Who had got on when it came
+    is believed; who had not would come to it again, at the price of its machines (law 5).
+    """
+    if verdict.reason is not Reason.TRANSIENT_FAULT or has_saved:
+        return verdict
+    return replace(verdict, failure=FailureClass.USER)
+
+
 def _was_revoked(epoch: Epoch, stop: Why) -> bool:
     """Return whether it was stopped before it had started, as far as the log knew.
 
     A verdict on ranks that were heard is no revocation, though it may be logged before the start.
     """
-    if stop.reason is Reason.COMMAND_FAILED:
+    if stop.reason in OWN_ENDS:
         return False
     return epoch.started_s is None or stop.since_s < epoch.started_s
 

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 from broker.history.exits import KILL, has_begun_it, said
 from broker.loops.sight import ClusterSight
-from broker.loops.translate import REASON_OF, SENTENCE_MAX
-from broker.model.reasons import Reason
+from broker.loops.translate import REASON_OF, SENTENCE_MAX, lowered
+from broker.model.reasons import FailureClass, Reason
 from broker.model.run import CloseRule, Epoch, RankEnd, Run
 from regions.cluster import (
     Cause,
@@ -24,6 +24,7 @@ from regions.cluster import (
 from regions.launcher import exits, layout, rules
 from regions.launcher.codec import Unreadable
 from regions.launcher.reading import Absent, Reading, Unreachable
+from regions.launcher.words import told
 
 RULES = {
     rules.How.REVOKED: CloseRule.NEVER_STARTED,
@@ -135,7 +136,7 @@ def explain(epoch: Epoch, seen: EpochSeen | None, placement: PlacementSeen | Non
     if first is not None and is_started and has_begun_it(first):
         # What its cluster did to the peers follows from it, and what they say of it explains
         # nothing: killed before their last word they look like lost machines (law 5).
-        return Explained(cause=Reason.COMMAND_FAILED, message=said(first))
+        return _own_end(first, placement)
     for end in sorted(seen.ends, key=lambda end: not _is_of(end, first)) if seen else ():
         # One that ran its command hears of its peers' end too: what it says explains nothing.
         if end.kind == LEFT_GATE and end.cause in _GATE_CAUSES:
@@ -148,6 +149,19 @@ def explain(epoch: Epoch, seen: EpochSeen | None, placement: PlacementSeen | Non
         # Its processes left the gate before it could start.
         return Explained(cause=Reason.GANG_NOT_WHOLE, message=placement.message[:SENTENCE_MAX])
     return Explained(cause=None, message="")
+
+
+def _own_end(first: RankEnd, placement: PlacementSeen | None) -> Explained:
+    """Say how the rank ended that ended first, and by its last words of what."""
+    message, word = said(first), None if placement is None else placement.said
+    if word is None:
+        return Explained(cause=Reason.COMMAND_FAILED, message=message)
+    # Without last words it is told by the very code or signal that was said already.
+    if not word.sentence.rpartition(": ")[2].startswith(("exit code ", "signal ")):
+        message = told(f"{message}: {lowered(word.sentence)}", SENTENCE_MAX)
+    is_passing = word.fault == FailureClass.TRANSIENT.value
+    cause = Reason.TRANSIENT_FAULT if is_passing else Reason.COMMAND_FAILED
+    return Explained(cause=cause, message=message)
 
 
 def failed_unasked(seen: EpochSeen, placement: PlacementSeen | None) -> bool:

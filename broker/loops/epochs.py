@@ -7,6 +7,7 @@ that starts anew waits anew. Read ``EpochBook.facts`` first.
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from broker.history.causes import OWN_ENDS
 from broker.history.exits import is_own_failure
 from broker.loops.closing import RULES, explain, failed_unasked, rank_ends, weigh
 from broker.loops.content import Content, ContentError, Finding
@@ -132,7 +133,7 @@ class EpochBook:
         """Note that the command ended by itself, and whether anybody could have told it to."""
         seen, placement = sight.epoch(run, epoch), sight.placement(epoch.placement)
         ends = rank_ends(epoch, seen, placement, is_all_over=False)
-        is_said = explain(epoch, seen, placement).cause is Reason.COMMAND_FAILED
+        is_said = explain(epoch, seen, placement).cause in OWN_ENDS
         if not is_said and not any(map(is_own_failure, ends)):
             return
         notes = self._of(run, epoch)

@@ -211,7 +211,11 @@ def _wrong(seen: PlacementSeen) -> str:
     said = seen.said
     if said is None or said.fault == "NONE":
         return ""
-    sentence = told(said.sentence, SENTENCE_MAX)
+    return lowered(told(said.sentence, SENTENCE_MAX))
+
+
+def lowered(sentence: str) -> str:
+    """Return a sentence as it stands within another one."""
     return sentence[:1].lower() + sentence[1:]
 
 

@@ -24,8 +24,8 @@ class EpochFacts:
     closed, None while it does not. ``found`` is what a scan of its store found complete,
     ``refused`` what has a marker and is not; ``unread_until_s`` is until when a close waits for a
     store that cannot be read, None when it waits for none. ``cause`` is what its cluster says
-    happened to the gang or its machines, or COMMAND_FAILED when the first end that it saw was the
-    command's own failure; None for nothing. ``notice_until_s`` is when a machine of it is announced
+    happened to the gang or its machines, or one of OWN_ENDS when the first end that it saw was the
+    command's own; None for nothing. ``notice_until_s`` is when a machine of it is announced
     to be taken. ``nodes`` is since when the gang has how many machines, empty where its cluster
     does not tell. ``heard`` is when each rank that has not ended was last seen to report, by rank;
     empty while its store cannot be read.

@@ -16,9 +16,9 @@ from broker.placement.words import duration
 from broker.policy.facts import EpochFacts
 from broker.policy.verdict import (
     explained_by,
-    failure_sentence,
     has_failed_before_its_drain,
     has_failed_first,
+    own_failure,
     sentence,
     verdict_at_s,
 )
@@ -40,7 +40,8 @@ def judge_gang(
         # The log says it loudly when nobody acknowledged (law 9).
         if facts is not None and has_failed_before_its_drain(epoch, facts):
             # That the others left as they were asked makes its failure nobody else's (law 5).
-            return (StopEpoch(reason=Reason.COMMAND_FAILED, message=failure_sentence(facts)),)
+            reason, message = own_failure(facts)
+            return (StopEpoch(reason=reason, message=message),)
         return (StopEpoch(reason=drain.reason, message=drain.message),)
     if facts is not None and facts.epoch == epoch.id and facts.closed is None:
         told = _broken(view, epoch, facts, now) or _noticed(epoch, facts, now)
@@ -93,7 +94,7 @@ def _broken(view: View, epoch: Epoch, facts: EpochFacts, now: Moment) -> tuple[R
     if cause is not None:
         return (StopEpoch(reason=cause, message=facts.message or sentence(epoch, cause)),)
     if has_failed_first(epoch, facts):
-        reason, message = Reason.COMMAND_FAILED, failure_sentence(facts)
+        reason, message = own_failure(facts)
     else:
         reason, message = by_exits(facts.ends)
     return (StopEpoch(reason=reason, message=f"{message} while others went on"),)

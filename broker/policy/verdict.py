@@ -5,7 +5,7 @@ of a preempted machine fail with exit codes of their own a moment before the clu
 judged at once the run would be charged for its cluster's doing.
 """
 
-from broker.history.causes import loss_class
+from broker.history.causes import OWN_ENDS, loss_class
 from broker.history.commands import CloseEpoch, ExplainWait
 from broker.history.exits import has_vanished, is_bad, is_by_itself, is_own_failure, said
 from broker.model.moment import Moment
@@ -28,7 +28,7 @@ def close(view: View, run: Run, facts: EpochFacts, now: Moment) -> tuple[CloseEp
         return ()
     message = "" if cause is None else facts.message or sentence(epoch, cause)
     if cause is None and has_failed_first(epoch, facts):
-        cause, message = Reason.COMMAND_FAILED, failure_sentence(facts)
+        cause, message = own_failure(facts)
     has_ends = facts.closed in (CloseRule.SEEN_ENDED, CloseRule.FENCE_HEARD)
     return (
         CloseEpoch(
@@ -50,7 +50,7 @@ def explained_by(epoch: Epoch, facts: EpochFacts) -> Reason | None:
     Whatever befell the gang later explains nothing: a verdict that was reached stands, and of
     ranks that all ended by themselves no machine was taken.
     """
-    is_judged = epoch.stop is not None and epoch.stop.reason is Reason.COMMAND_FAILED
+    is_judged = epoch.stop is not None and epoch.stop.reason in OWN_ENDS
     if is_judged or _is_untouched(facts):
         return None
     if facts.cause is not None and is_infrastructure(facts.cause):
@@ -83,17 +83,17 @@ def has_failed_first(epoch: Epoch, facts: EpochFacts) -> bool:
     """
     if epoch.drain is not None:
         return has_failed_before_its_drain(epoch, facts)
-    return epoch.stop is None and facts.cause is Reason.COMMAND_FAILED
+    return epoch.stop is None and facts.cause in OWN_ENDS
 
 
-def failure_sentence(facts: EpochFacts) -> str:
-    """Return what to say of the rank that failed first, as far as that is known."""
-    if facts.cause is Reason.COMMAND_FAILED:
-        return facts.message
+def own_failure(facts: EpochFacts) -> tuple[Reason, str]:
+    """Return why and how the rank failed that was the first, as far as that is known."""
+    if facts.cause is not None and facts.cause in OWN_ENDS:
+        return facts.cause, facts.message
     failed = [end for end in facts.ends if is_own_failure(end)]
     if not failed:
-        return "A rank ended by itself, without success"
-    return said(min(failed, key=lambda end: end.rank))
+        return Reason.COMMAND_FAILED, "A rank ended by itself, without success"
+    return Reason.COMMAND_FAILED, said(min(failed, key=lambda end: end.rank))
 
 
 def _is_untouched(facts: EpochFacts) -> bool:
@@ -135,7 +135,7 @@ def say_verdict(view: View, run: Run, facts: EpochFacts, now: Moment) -> Explain
 
 
 def _ended(facts: EpochFacts) -> str:
-    if facts.cause is Reason.COMMAND_FAILED and facts.message:
+    if facts.cause in OWN_ENDS and facts.message:
         return facts.message
     ended = (end for end in facts.ends if is_bad(end))
     first = min(ended, key=lambda end: (has_vanished(end), end.rank))
@@ -144,7 +144,7 @@ def _ended(facts: EpochFacts) -> str:
 
 def _is_plain(facts: EpochFacts) -> bool:
     """Whether no notice could explain an end, or say of it who was first."""
-    is_first_known = facts.cause is Reason.COMMAND_FAILED or sum(map(is_bad, facts.ends)) == 1
+    is_first_known = facts.cause in OWN_ENDS or sum(map(is_bad, facts.ends)) == 1
     return is_first_known and _is_untouched(facts)
 
 
@@ -155,4 +155,4 @@ def sentence(epoch: Epoch, cause: Reason) -> str:
 
 def is_infrastructure(cause: Reason) -> bool:
     """Return whether a cause is counted as a loss that is not the run's fault."""
-    return loss_class(cause) not in (None, FailureClass.USER)
+    return cause not in OWN_ENDS and loss_class(cause) not in (None, FailureClass.USER)

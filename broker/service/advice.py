@@ -28,6 +28,7 @@ _BY_REASON: Mapping[Reason, str] = {
     " `broker resume {run}`.",
     Reason.FAILED_BEFORE_CHECKPOINT: "Look at what it wrote: `broker logs {run}`.",
     Reason.COMMAND_FAILED: "Look at what it wrote: `broker logs {run}`.",
+    Reason.TRANSIENT_FAULT: "Look at what it wrote: `broker logs {run}`.",
     Reason.CHECKPOINT_LOST: "Begin anew: `broker resume {run} --from-beginning`; or, once ops have"
     " brought a store back: `broker resume {run}`.",
     Reason.NO_PROGRESS: "Look at what its ranks wrote last: `broker logs {run}`.",

@@ -85,6 +85,11 @@ class _ReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Reason.ValueTy
     """
     REASON_COMMAND_FAILED: _Reason.ValueType  # 27
     """The command ended with an exit code other than 0, or by a signal. Look at its logs."""
+    REASON_TRANSIENT_FAULT: _Reason.ValueType  # 125
+    """A process ended, and by its last words the GPUs or the network between them had failed, which
+    trying again may well get over. It counts as a lost machine once that start had saved, and as a
+    failure of the command before. Look at its logs when it comes again.
+    """
     REASON_NO_PROGRESS: _Reason.ValueType  # 28
     """No step was reported within progress.timeout. Look at the logs of every rank."""
     REASON_CHECKPOINT_LOST: _Reason.ValueType  # 105
@@ -379,6 +384,11 @@ its logs.
 """
 REASON_COMMAND_FAILED: Reason.ValueType  # 27
 """The command ended with an exit code other than 0, or by a signal. Look at its logs."""
+REASON_TRANSIENT_FAULT: Reason.ValueType  # 125
+"""A process ended, and by its last words the GPUs or the network between them had failed, which
+trying again may well get over. It counts as a lost machine once that start had saved, and as a
+failure of the command before. Look at its logs when it comes again.
+"""
 REASON_NO_PROGRESS: Reason.ValueType  # 28
 """No step was reported within progress.timeout. Look at the logs of every rank."""
 REASON_CHECKPOINT_LOST: Reason.ValueType  # 105

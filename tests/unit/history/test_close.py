@@ -62,6 +62,24 @@ def test_an_anchored_run_restarts_until_its_restarts_are_spent() -> None:
     assert outcome(story) == (RunState.FAILED, Reason.USER_RESTARTS_SPENT)
 
 
+def test_a_fault_that_a_gang_tells_of_itself_is_no_failure_of_one_that_had_saved() -> None:
+    cause = Reason.TRANSIENT_FAULT
+    story = (
+        training(user_restarts=0, infrastructure_losses=1).saved(100).closed(134, 1, cause=cause)
+    )
+    assert outcome(story) == (RunState.QUEUED, cause)
+    assert story.placement("alpha").failure is FailureClass.TRANSIENT
+    assert (story.run.infrastructure_losses, story.run.user_failures) == (1, 0)
+    story.training().closed(134, 1, cause=cause)
+    assert outcome(story) == (RunState.FAILED, Reason.USER_RESTARTS_SPENT)
+    assert story.run.infrastructure_losses == 1
+
+
+def test_a_fault_that_a_gang_tells_of_itself_needs_an_anchor() -> None:
+    story = training().closed(134, 1, cause=Reason.TRANSIENT_FAULT)
+    assert outcome(story) == (RunState.FAILED, Reason.FAILED_BEFORE_CHECKPOINT)
+
+
 def test_a_revocation_that_came_too_late_is_nobodys_loss() -> None:
     story = Story(make_intent(terms=make_terms(limits=Limits(infrastructure_losses=0))))
     story.accepted().placed().prepared().granted().wait(1)

@@ -10,7 +10,7 @@ from broker.loops.converger import _paid
 from broker.loops.sight import ClusterSight
 from broker.model.reasons import Reason
 from broker.model.run import CloseRule, RankEnd
-from regions.cluster import Cause, MemberSeen, OwnerState, Stage
+from regions.cluster import Cause, MemberSeen, OwnerState, Stage, WordSeen
 from regions.launcher import rules
 from tests.builders import Story
 from tests.unit.loops.seeing import ended, epoch_seen, placement_seen, sight_of, silent
@@ -192,6 +192,36 @@ def test_the_first_end_that_a_cluster_saw_is_the_cause_when_it_was_the_commands_
     assert said.cause is (cause or (Reason.EVICTED if end else None))
     taken = replace(shown, cause=Cause.NODE_LOST)
     assert explain(story.epoch, epoch_seen(story.run, ends=ends), taken).cause is Reason.NODE_LOST
+
+
+@pytest.mark.parametrize(
+    ("sentence", "fault", "cause", "message"),
+    [
+        ("The GPUs timed out", "TRANSIENT", Reason.TRANSIENT_FAULT, ": the GPUs timed out"),
+        ("A disk is full", "USER", Reason.COMMAND_FAILED, ": a disk is full"),
+        ("Its command failed: exit code 134", "USER", Reason.COMMAND_FAILED, ""),
+    ],
+)
+def test_how_the_first_rank_ended_is_said_by_its_own_last_words(
+    sentence: str, fault: str, cause: Reason, message: str
+) -> None:
+    story = Story().accepted().training()
+    failed = MemberSeen(rank=1, member="m1", is_alive=False, exit_code=134, signal=None)
+    word = WordSeen(
+        word="W", sentence=sentence, fault=fault, deed="", advice="", look_at="", raw=""
+    )
+    shown = placement_seen(
+        story.placement("alpha"),
+        story.run,
+        stage=Stage.ENDED,
+        cause=Cause.MEMBER_EXITED,
+        members=(failed,),
+        first_exit="m1",
+        said=word,
+    )
+    explained = explain(story.epoch, epoch_seen(story.run), shown)
+    assert explained.cause is cause
+    assert explained.message == f"Rank 1 ended with exit code 134{message}"
 
 
 def test_a_failure_of_a_gang_that_had_started_is_its_own_though_its_store_says_nothing() -> None:

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from broker.history.commands import CloseEpoch, ExplainWait, RunCommand
+from broker.history.commands import CloseEpoch, ExplainWait, RunCommand, StopEpoch
 from broker.model.reasons import Reason
 from broker.model.run import CloseRule, RankEnd
 from tests.unit.policy.scene import Scene
@@ -61,6 +61,23 @@ def test_an_end_that_no_notice_could_explain_is_judged_at_once() -> None:
         Reason.COMMAND_FAILED,
         "Rank 1 ended with exit code 1",
     )
+
+
+@pytest.mark.parametrize("codes", [(1, 1), (134, None)])
+def test_a_fault_that_a_gang_tells_of_itself_is_its_end_and_nothing_that_was_done_to_it(
+    codes: tuple[int | None, ...],
+) -> None:
+    scene = training()
+    facts: dict[str, Any] = {"ends": ends(*codes), "first_end_s": 0.0, "message": "NCCL"}
+    scene.says(closed=CloseRule.SEEN_ENDED, cause=Reason.TRANSIENT_FAULT, **facts)
+    close = scene.told_after(10.0)[-1]
+    assert isinstance(close, CloseEpoch)
+    assert (close.cause, close.message) == (Reason.TRANSIENT_FAULT, "NCCL")
+    scene = training()
+    scene.says(cause=Reason.TRANSIENT_FAULT, **facts)
+    stop = scene.told_after(10.0)[-1]
+    assert isinstance(stop, StopEpoch)
+    assert (stop.reason, stop.message) == (Reason.TRANSIENT_FAULT, "NCCL while others went on")
 
 
 def test_a_run_whose_end_waits_for_its_verdict_does_not_read_as_one_that_trains() -> None:
