@@ -143,9 +143,10 @@ class Links:
                 group.create_task(link.start(lifeline, is_known=region in met))
 
     async def mend(self, lifeline: int | None) -> None:
-        """Bring back what was lost of each."""
-        for link in self.links:
-            await link.mend(lifeline)
+        """Bring back what was lost of each, all at once: one that is slow keeps no other away."""
+        async with asyncio.TaskGroup() as group:
+            for link in self.links:
+                group.create_task(link.mend(lifeline))
 
     def keep(self, keeper: Keeper) -> None:
         """Hand what goes on beside them to a keeper."""
