@@ -19,6 +19,7 @@ NEEDED = (
     "prometheus_client",
     "sqlite_utils",
     "uvloop",
+    "yarl",
 )
 
 

@@ -13,6 +13,14 @@ ReplicatorError
     Conflict              the destination holds a replica of other content under the same path
     TooLarge              over a limit of this package
     Cancelled             the caller asked to stop
+    RegistryError         a registry of images, not the content
+        RegistryUnreachable   it does not answer, was cut off, or is out of order
+        RegistryBusy          it asks for patience: a quota, a limit of requests
+        RegistryRefused       it will not do it, or does not keep to the protocol
+        LoginRefused          it wants another login, or the login may not do this
+    ImageMissing          no such image, or not one that this login may see
+    PlatformMissing       the image is there, and not for this architecture
+    ImageRefused          what lies under the name is no image that can be copied
 
 Each carries a stable ``reason`` for logs and events, and ``can_retry``: whether the same call can
 succeed later without anybody's help.
@@ -106,3 +114,57 @@ class Cancelled(ReplicatorError):
 
     reason = "CANCELLED"
     can_retry = True
+
+
+class RegistryError(ReplicatorError):
+    """The registry could not do it; nothing is said about the image."""
+
+    reason = "REGISTRY_FAILED"
+
+
+class RegistryUnreachable(RegistryError):
+    """The registry does not answer, or not to the end. What it holds is unknown."""
+
+    reason = "REGISTRY_UNREACHABLE"
+    can_retry = True
+
+
+class RegistryBusy(RegistryError):
+    """The registry asks for patience. ``retry_after_s`` is for how long, None when it is silent."""
+
+    reason = "REGISTRY_BUSY"
+    can_retry = True
+
+    def __init__(self, name: str, sentence: str, *, retry_after_s: float | None) -> None:
+        super().__init__(name, sentence)
+        self.retry_after_s = retry_after_s
+
+
+class RegistryRefused(RegistryError):
+    """The registry will not do it (it is read-only), or answers what the protocol does not know."""
+
+    reason = "REGISTRY_REFUSED"
+
+
+class LoginRefused(RegistryError):
+    """The registry wants a login, refuses the one that it was given, or permits it less."""
+
+    reason = "LOGIN_REFUSED"
+
+
+class ImageMissing(ReplicatorError):
+    """There is no image of that name, or none that this login may see: registries do not say."""
+
+    reason = "IMAGE_MISSING"
+
+
+class PlatformMissing(ReplicatorError):
+    """The image exists for other platforms only."""
+
+    reason = "PLATFORM_MISSING"
+
+
+class ImageRefused(ReplicatorError):
+    """It is no image, or one beyond the limits of this package, or it contradicts itself."""
+
+    reason = "IMAGE_REFUSED"

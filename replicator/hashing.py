@@ -15,6 +15,34 @@ from replicator.stores.port import ContentReader, Entry
 OnChunk = Callable[[int], None]
 
 
+class Check:
+    """The bytes of one object as they come, held against what was promised of them."""
+
+    def __init__(self, name: str, size_bytes: int, sha256: str) -> None:
+        self._name = name
+        self._size_bytes = size_bytes
+        self._sha256 = sha256
+        self._checksum = hashlib.sha256()
+        self.done_bytes = 0
+
+    def update(self, chunk: bytes) -> None:
+        """Take the next bytes. Raises Corrupt as soon as they are more than promised."""
+        self.done_bytes += len(chunk)
+        if self.done_bytes > self._size_bytes:
+            raise Corrupt(self._name, f"longer than the {self._size_bytes} bytes promised")
+        self._checksum.update(chunk)
+
+    def finish(self) -> None:
+        """Raise Corrupt unless all that was promised came."""
+        if self.done_bytes != self._size_bytes:
+            raise Corrupt(
+                self._name, f"{self.done_bytes} bytes where {self._size_bytes} were promised"
+            )
+        found = self._checksum.hexdigest()
+        if found != self._sha256:
+            raise Corrupt(self._name, f"its sha256 is {found}, not {self._sha256}")
+
+
 def verified(
     name: str, chunks: Iterable[bytes], size_bytes: int, sha256: str, on_chunk: OnChunk
 ) -> Generator[bytes, None, None]:
@@ -23,19 +51,12 @@ def verified(
     A writer publishes only after the last chunk came without an error, so bytes that fail here
     never become visible. More bytes than promised are refused as soon as they come.
     """
-    total_bytes = 0
-    checksum = hashlib.sha256()
+    check = Check(name, size_bytes, sha256)
     for chunk in chunks:
-        total_bytes += len(chunk)
-        if total_bytes > size_bytes:
-            raise Corrupt(name, f"longer than the {size_bytes} bytes promised")
-        checksum.update(chunk)
+        check.update(chunk)
         on_chunk(len(chunk))
         yield chunk
-    if total_bytes != size_bytes:
-        raise Corrupt(name, f"{total_bytes} bytes where {size_bytes} were promised")
-    if checksum.hexdigest() != sha256:
-        raise Corrupt(name, f"its sha256 is {checksum.hexdigest()}, not {sha256}")
+    check.finish()
 
 
 def sha256_of(store: ContentReader, entry: Entry, on_chunk: OnChunk) -> str:

@@ -21,6 +21,7 @@ PLANTED = {
     "regions/launcher/planted.py": "import yaml\n",
     "regions/kueue/objects/planted.py": "import kubernetes\n",
     "regions/gcp/shapes.py": "import grpc\n",
+    "replicator/oci/headers.py": "import aiohttp\n",
     "broker/sdk/planted.py": "import broker.history\n",
     "broker/cli/planted.py": "import regions\n",
 }
