@@ -30,14 +30,10 @@ def of_checks(
     workload: Workload,
     requests: Sequence[ProvisioningRequest],
     flex_checks: frozenset[str],
-    *,
-    now_s: float,
-    silent_s: float,
 ) -> Heard:
     """Say what a gang with quota, and not let in, waits for.
 
     ``flex_checks`` are the checks that ask for flex capacity, ``requests`` the workload's own.
-    ``silent_s``: a request of which nothing was heard for so long is silent.
     """
     open_ = [check for check in workload.checks if check.state != "Ready"]
     look_at = f"workload/{workload.meta.name}"
@@ -49,7 +45,7 @@ def of_checks(
     check = ranked[0]
     if check.name in flex_checks:
         latest = newest(requests)
-        heard = of_request(latest, now_s=now_s, silent_s=silent_s) if latest else None
+        heard = of_request(latest) if latest else None
         return heard or _of_flex_check(check, look_at)
     return _of_check(check, look_at)
 
@@ -67,8 +63,11 @@ def _of_flex_check(check: CheckState, look_at: str) -> Heard:
     return Heard(word=word or Word.FLEX_NOT_ACCEPTED, raw=check.message, look_at=look_at)
 
 
-def of_request(request: ProvisioningRequest, *, now_s: float, silent_s: float) -> Heard:
-    """Say how far a request for flex capacity is; a silent one is said to be silent."""
+def of_request(request: ProvisioningRequest) -> Heard:
+    """Say how far a request for flex capacity is.
+
+    Of a silent one no more is said than that it waits: how long that is borne is not a cluster's.
+    """
     look_at = f"provisioningrequest/{request.meta.name}"
     for condition, word in _ENDS:
         said = find(request.conditions, condition)
@@ -80,11 +79,6 @@ def of_request(request: ProvisioningRequest, *, now_s: float, silent_s: float) -
         return Heard(word=Word.NODES_COMING, raw=provisioned.message, look_at=look_at)
     is_accepted = accepted is not None and accepted.status is True
     raw = provisioned.message if provisioned is not None else ""
-    times = [each.since_s for each in request.conditions if each.since_s is not None]
-    heard_s = max(times, default=request.meta.created_s)
-    if heard_s is not None and now_s - heard_s > silent_s:
-        silence = f"{(now_s - heard_s) / 60:.0f} minutes"
-        return Heard(word=Word.FLEX_SILENT, detail=silence, raw=raw, look_at=look_at)
     word = Word.WAITING_FOR_FLEX if is_accepted else Word.FLEX_NOT_ACCEPTED
     return Heard(word=word, raw=raw, look_at=look_at)
 

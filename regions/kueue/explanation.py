@@ -35,7 +35,6 @@ UNSEEN_S = 60.0
 IGNORED_S = 300.0
 """One that stands first in its line, and of which Kueue says nothing for so long, is passed over: a
 cluster that is busy comes to the first of each line every few seconds."""
-FLEX_SILENT_S = 1800.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,7 +131,7 @@ def _eviction(evidence: Evidence) -> Heard | None:
     newest = check_hearing.newest(evidence.requests)
     if newest is None:
         return heard
-    why = check_hearing.of_request(newest, now_s=evidence.now_s, silent_s=FLEX_SILENT_S)
+    why = check_hearing.of_request(newest)
     return why if why.word in _FLEX_ENDS else heard
 
 
@@ -224,13 +223,7 @@ def _checks(evidence: Evidence) -> Heard | None:
     workload = evidence.workload
     if workload is None or workload.holds("Admitted"):
         return None
-    return check_hearing.of_checks(
-        workload,
-        evidence.requests,
-        evidence.flex_checks,
-        now_s=evidence.now_s,
-        silent_s=FLEX_SILENT_S,
-    )
+    return check_hearing.of_checks(workload, evidence.requests, evidence.flex_checks)
 
 
 def _start(evidence: Evidence) -> Heard:

@@ -188,13 +188,6 @@ QUEUE_ROWS: dict[Word, Row] = {
         Deed.WAITS,
         "Flex capacity was asked for, and the cloud has not taken the request yet",
     ),
-    Word.FLEX_SILENT: _row(
-        Cause.FLEX_SILENT,
-        Fault.RESOURCE,
-        Deed.WAITS,
-        "Flex capacity was asked for, and nothing has been heard of it for long",
-        "Accept other regions or capacity types beside it.",
-    ),
     Word.FLEX_FAILED: _row(
         Cause.FLEX_FAILED,
         Fault.RESOURCE,

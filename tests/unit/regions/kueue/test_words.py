@@ -55,7 +55,8 @@ def test_the_cause_and_what_the_broker_does_agree() -> None:
 
 
 def test_every_cause_of_the_port_is_told_by_some_word() -> None:
-    assert {row.cause for row in ROWS.values()} == set(Cause)
+    # How long a silent request is borne is the region's policy, which the broker judges by.
+    assert {row.cause for row in ROWS.values()} == set(Cause) - {Cause.FLEX_SILENT}
 
 
 @given(st.text(max_size=3000), st.integers(4, 1000))

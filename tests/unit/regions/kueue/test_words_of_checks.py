@@ -53,7 +53,10 @@ ETA = said("Provisioned", "Waiting", "expected in 2 h", status=False)
 REQUESTS: dict[str, tuple[tuple[Condition, ...], Word]] = {
     "the cloud has not taken it": ((), Word.FLEX_NOT_ACCEPTED),
     "it is booked": ((said("Accepted"), ETA), Word.WAITING_FOR_FLEX),
-    "nothing is heard of it": ((said("Accepted", age_s=7200.0),), Word.FLEX_SILENT),
+    "how long a silence is borne is not the cluster's to say": (
+        (said("Accepted", age_s=7200.0),),
+        Word.WAITING_FOR_FLEX,
+    ),
     "the cloud had none": ((said("Failed", "", "no capacity"),), Word.FLEX_FAILED),
     "the project may not": ((said("Failed", "", "GPU quota exceeded"),), Word.CLOUD_QUOTA_EXCEEDED),
     "the pool is as large as it may be": (
