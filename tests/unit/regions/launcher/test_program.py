@@ -1,17 +1,22 @@
 """The launcher as a program: its settings, its one file, its exit statuses."""
 
+import hashlib
 import io
+import subprocess
+import sys
 import zipfile
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from regions.launcher.exchange import Exchange, Progress
-from regions.launcher.exits import OF_CAUSE, exit_status
+from regions.launcher.exits import BAD_CONFIGURATION, OF_CAUSE, exit_status
 from regions.launcher.pack import pack
 from regions.launcher.rules import Cause
 from regions.launcher.settings import BadSettings, read_settings
 
+ROOT = Path(__file__).parents[4]
 GOOD = {
     "BROKER_STORE": "file:///store",
     "BROKER_RUN_KEY": "run",
@@ -62,14 +67,56 @@ def test_a_command_is_needed() -> None:
         read_settings(GOOD, ())
 
 
-def test_the_same_sources_make_the_same_file_and_it_fits_a_config_map() -> None:
+def test_the_file_fits_a_config_map_and_holds_what_it_needs() -> None:
     packed = pack()
-    assert packed == pack()
     assert len(packed) < 512 << 10
     names = zipfile.ZipFile(io.BytesIO(packed)).namelist()
     assert names[0] == "__main__.py"
     assert "regions/launcher/rules.py" in names
     assert "regions/launcher/pack.py" not in names
+
+
+def test_another_process_makes_the_same_file() -> None:
+    code = "import hashlib, regions.launcher.pack as p; print(hashlib.sha256(p.pack()).hexdigest())"
+    made = [
+        subprocess.check_output(
+            [sys.executable, "-c", code], env={"PYTHONHASHSEED": seed}, cwd=ROOT, text=True
+        ).strip()
+        for seed in ("1", "2")
+    ]
+    assert made == [hashlib.sha256(pack()).hexdigest()] * 2
+
+
+def said(path: Path, change: Callable[[str, bytes], bytes]) -> tuple[int, str]:
+    """Run the file with its members changed, and without a setting; return how it ends."""
+    with zipfile.ZipFile(io.BytesIO(pack())) as packed, zipfile.ZipFile(path, "w") as made:
+        for name in packed.namelist():
+            made.writestr(name, change(name, packed.read(name)))
+    ended = subprocess.run(
+        [sys.executable, "-I", "-S", str(path), "--", "true"],
+        env={},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return ended.returncode, ended.stderr
+
+
+NOT_SET = (BAD_CONFIGURATION, "launcher: WORLD_SIZE is not set\n")
+
+
+def test_the_python_that_packed_it_compiles_nothing_again(tmp_path: Path) -> None:
+    def spoil(name: str, data: bytes) -> bytes:
+        return b"(" if name.endswith(".py") else data
+
+    assert said(tmp_path / "launcher.pyz", spoil) == NOT_SET
+
+
+def test_another_python_takes_the_sources(tmp_path: Path) -> None:
+    def age(name: str, data: bytes) -> bytes:
+        return b"\x55\x0d\r\n" + data[4:] if name.endswith(".pyc") else data
+
+    assert said(tmp_path / "launcher.pyz", age) == NOT_SET
 
 
 def test_every_cause_has_a_status_of_its_own() -> None:
