@@ -30,6 +30,7 @@ from regions.cluster import Queue
 from regions.kueue import names, profiles
 from regions.kueue.enclave import network_policy
 from regions.kueue.environment import LAUNCHER_FILE
+from regions.kueue.objects.job_set import JobSet
 from regions.kueue.pod import memory_bytes, pod_template
 from regions.kueue.refusals import problems
 from regions.kueue.site import Site, priority_class
@@ -63,10 +64,11 @@ class Built:
     notes: tuple[str, ...]
 
 
-def build(queue: Queue, site: Site, packed: bytes) -> Built:
+def build(queue: Queue, site: Site, packed: bytes, *, is_granted: bool = False) -> Built:
     """Return what is sent for a placement. ``packed`` is the launcher's zipapp.
 
-    Raises CannotQueueError.
+    One that is granted already is queued with the priority that a grant gives. Raises
+    CannotQueueError.
     """
     found = problems(queue, site)
     if found:
@@ -74,7 +76,12 @@ def build(queue: Queue, site: Site, packed: bytes) -> Built:
     program = launcher(packed, site.namespace)
     return Built(
         launcher=program,
-        jobset=_jobset(queue, site, program["metadata"]["name"]),
+        jobset=_jobset(
+            queue,
+            site,
+            program["metadata"]["name"],
+            queue.granted_priority if is_granted else queue.priority,
+        ),
         enclave=network_policy(queue, site),
         notes=_notes(queue, site),
     )
@@ -99,6 +106,18 @@ def launcher(packed: bytes, namespace: str) -> dict[str, Any]:
         "immutable": True,
         "binaryData": {LAUNCHER_FILE: base64.b64encode(packed).decode("ascii")},
     }
+
+
+def granted_class(gang: JobSet, classes: dict[str, int]) -> str:
+    """Return the priority class that a gang is raised to, empty when it stays what it is.
+
+    A class can be changed on a gang that waits or runs, and not be added to one that has none.
+    """
+    text = gang.meta.annotations.get(names.GRANTED, "")
+    is_number = text.removeprefix("-").isdecimal() and text.isascii() and len(text) < 12
+    if not is_number or PRIORITY_LABEL not in gang.meta.labels:
+        return ""
+    return priority_class(classes, int(text))
 
 
 def owned(child: dict[str, Any], jobset: str, uid: str) -> dict[str, Any]:
@@ -142,13 +161,13 @@ def occupant(placement: str, run_key: str, namespace: str) -> dict[str, Any]:
     }
 
 
-def _jobset(queue: Queue, site: Site, program: str) -> dict[str, Any]:
+def _jobset(queue: Queue, site: Site, program: str, priority: int) -> dict[str, Any]:
     labels = names.labels(queue.labels, placement=queue.placement, run_key=queue.run_key)
     labels[QUEUE_LABEL] = queue.queue
     # The class can be changed while the gang waits or runs, and neither added nor taken away.
-    priority = priority_class(site.priority_classes, queue.priority)
-    if priority:
-        labels[PRIORITY_LABEL] = priority
+    own_class = priority_class(site.priority_classes, priority)
+    if own_class:
+        labels[PRIORITY_LABEL] = own_class
     annotations = {
         names.TOLD: names.told_annotation(queue.labels),
         names.RUN_NAME: queue.run_name,

@@ -12,6 +12,7 @@ as it is seen put out with nothing running (``let_go``).
 Read ``Orders.carry_out`` first.
 """
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -20,6 +21,7 @@ import msgspec
 from regions.cluster import (
     Action,
     Cause,
+    Grant,
     Manifest,
     Outcome,
     Queue,
@@ -42,6 +44,7 @@ from regions.kueue.manifest import (
     CannotQueueError,
     build,
     digest,
+    granted_class,
     occupant,
     owned,
 )
@@ -49,7 +52,7 @@ from regions.kueue.manifest import launcher as program_of
 from regions.kueue.objects.job_set import JobSet, read_job_set
 from regions.kueue.objects.meta import Meta
 from regions.kueue.objects.reading import Fields, UnreadableError
-from regions.kueue.site import Site, priority_class
+from regions.kueue.site import Site
 from regions.kueue.sites import NotSeenError
 from regions.store_orders import NOT_CLOSED, StoreOrders, answered, silence
 
@@ -109,13 +112,18 @@ class Orders:
         self._is_there = is_there
         self._is_empty = is_empty
         self._program_s: float | None = None
+        self._bringing = asyncio.Lock()  # gangs that come together bring it once
         self._withdrawn: dict[str, None] = {}
+        self._granted: dict[str, None] = {}  # a gang that is queued after its grant
 
     async def carry_out(self, action: Action) -> Outcome:
         """Carry out one action and say what became of it."""
-        return await _heard(
+        outcome = await _heard(
             self._records.carry_out(action, queue=self._queue, withdraw=self._withdraw)
         )
+        if isinstance(action, Grant) and outcome.is_done:
+            _remember(self._granted, action.placement)
+        return outcome
 
     def manifest(self, order: Queue, gang: JobSet | None) -> Manifest:
         """Return what is sent for an order. ``gang`` is the one that was sent, None before that."""
@@ -136,7 +144,8 @@ class Orders:
 
     def _build(self, order: Queue) -> Built:
         """Return the objects of an order. Raises CannotQueueError, NotSeenError."""
-        return build(order, self._site_of(order), self._packed)
+        is_granted = order.placement in self._granted
+        return build(order, self._site_of(order), self._packed, is_granted=is_granted)
 
     async def _queue(self, action: Queue) -> Outcome:
         if action.placement in self._withdrawn:
@@ -149,7 +158,8 @@ class Orders:
             return Outcome(
                 is_done=False, cause=Cause.UNKNOWN, message=str(error), retry_after_s=NOT_SEEN_S
             )
-        refused = await self._bring_program()
+        async with self._bringing:
+            refused = await self._bring_program()
         if refused is not None:
             return refused
         name = manifest.jobset["metadata"]["name"]
@@ -210,7 +220,7 @@ class Orders:
         # Last of all before the removal: a start that was decided since is seen here.
         if not await self._records.can_withdraw(action):
             return NOT_CLOSED
-        self._remember(action.placement)
+        _remember(self._withdrawn, action.placement)
         if found is not None and not _is_occupant(found):
             await self._remove(found.meta.uid, name)
             is_short = bool(action.uid)
@@ -258,11 +268,6 @@ class Orders:
                 return False
             await self._clock.pause(LOOK_S)
         return True
-
-    def _remember(self, placement: str) -> None:
-        self._withdrawn[placement] = None
-        while len(self._withdrawn) > MAX_REMEMBERED:
-            del self._withdrawn[next(iter(self._withdrawn))]
 
     # ---- what follows from what is seen ----
 
@@ -314,16 +319,10 @@ class Orders:
         return f"/apis/{JOBSET_API}/namespaces/{self._namespace}/jobsets"
 
 
-def granted_class(gang: JobSet, classes: dict[str, int]) -> str:
-    """Return the priority class that a gang is raised to, empty when it stays what it is.
-
-    A class can be changed on a gang that waits or runs, and not be added to one that has none.
-    """
-    text = gang.meta.annotations.get(names.GRANTED, "")
-    is_number = text.removeprefix("-").isdecimal() and text.isascii() and len(text) < 12
-    if not is_number or PRIORITY_LABEL not in gang.meta.labels:
-        return ""
-    return priority_class(classes, int(text))
+def _remember(placements: dict[str, None], placement: str) -> None:
+    placements[placement] = None
+    while len(placements) > MAX_REMEMBERED:
+        del placements[next(iter(placements))]
 
 
 async def _heard(acting: Awaitable[Outcome]) -> Outcome:

@@ -12,10 +12,10 @@ from aiohttp import web
 
 from regions.cluster import Cause, EpochKey, Grant, Outcome, Queue, Withdraw
 from regions.kueue import names
-from regions.kueue.manifest import PRIORITY_LABEL, CannotQueueError
+from regions.kueue.manifest import PRIORITY_LABEL, CannotQueueError, granted_class
 from regions.kueue.objects.job_set import JobSet, read_job_set
 from regions.kueue.objects.reading import Fields
-from regions.kueue.orders import OWNED_LATER, SENT_OTHERWISE, Orders, granted_class
+from regions.kueue.orders import OWNED_LATER, SENT_OTHERWISE, Orders
 from regions.kueue.site import Site
 from regions.kueue.sites import NotSeenError
 from regions.launcher.store import DirectoryStore
@@ -157,6 +157,27 @@ async def test_a_gang_is_made_in_order_and_made_once(stage: Stage) -> None:
     assert len(stage.shelf.objects) == 3
     (enclave,) = (each for where, each in stage.shelf.objects.items() if POLICIES in where)
     assert enclave["metadata"]["ownerReferences"][0]["uid"] == stage.seen().meta.uid
+
+
+async def test_a_gang_that_is_granted_before_it_is_queued_waits_with_its_own_priority(
+    stage: Stage,
+) -> None:
+    await stage.orders.carry_out(make_grant())
+    assert await stage.orders.carry_out(make_queue()) == Outcome(is_done=True)
+    gang = stage.seen()
+    assert gang.meta.labels[PRIORITY_LABEL] == granted_class(gang, CLASSES) == "high"
+    assert not stage.orders.is_low(gang)
+    # A broker that does not know of the grant takes it for the same order.
+    assert await stage.anew().carry_out(make_queue()) == Outcome(is_done=True)
+
+
+async def test_gangs_that_come_together_bring_their_program_once(stage: Stage) -> None:
+    orders = [make_queue(placement=f"p-{number}") for number in range(4)]
+    async with asyncio.TaskGroup() as group:
+        for order in orders:
+            group.create_task(stage.orders.carry_out(order))
+    assert [where for _, where in stage.shelf.calls].count(MAPS) == 1
+    assert len(stage.shelf.objects) == 1 + 2 * len(orders)
 
 
 def made(shelf: Shelf) -> list[Json]:
