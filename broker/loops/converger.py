@@ -41,6 +41,7 @@ from regions.launcher import rules
 
 SEND_AGAIN_S = 3.0  # an effect shows at the next look; without, the action is sent again
 ACT_WITHIN_S = 30.0
+ACTED_AT_ONCE = 8  # a cluster's answers are waited for together, and its server is not flooded
 FORGET_S = 600.0  # a withdrawal whose effect was not seen by then is sent again
 
 _log = logging.getLogger(__name__)

@@ -22,7 +22,7 @@ from broker.history.lineage import resumable
 from broker.loops.answers import Answers, Strangers
 from broker.loops.carrier import Carrier
 from broker.loops.content import Content
-from broker.loops.converger import Converger
+from broker.loops.converger import ACTED_AT_ONCE, Converger
 from broker.loops.desk import Clock, Counts, Desk, Log
 from broker.loops.doubting import Doubter
 from broker.loops.epochs import EpochBook
@@ -56,7 +56,7 @@ class Parts:
     ``regions_needing_image`` have a cluster that runs images; ``folders`` are the regions whose
     store is a directory of this machine; ``controls`` are the stores of the start protocol, by
     region. Ended runs are kept for ``retention_s`` broker seconds.
-    An agent that looks or decides handles ``runs_at_once``, 1 for one after the other.
+    An agent handles at most ``runs_at_once``, 1 for one after the other.
     """
 
     log: WholeLog
@@ -198,7 +198,7 @@ def _observer(parts: Parts, shared: _Shared, outpost: Outpost) -> Observer:
 def _converger(parts: Parts, shared: _Shared, outpost: Outpost) -> Converger:
     return Converger(
         outpost=outpost,
-        desk=_desk(parts, shared, "converger"),
+        desk=_desk(parts, shared, "converger", at_once=min(parts.runs_at_once, ACTED_AT_ONCE)),
         roster=shared.roster,
         sight=shared.sight,
         book=shared.book,

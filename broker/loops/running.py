@@ -70,6 +70,7 @@ def keep_all(agents: Agents, keeper: Keeper, clock: Clock, pace: Pace) -> None:
         keeper.keep(name, lambda: keep_going(ticking, news, pause_s, clock))
 
     def look_s(cluster: str) -> float:
+        agents.roster.refresh()  # what the look itself told counts for how soon the next one is
         is_turning = not agents.roster.turning.isdisjoint(agents.roster.on_cluster(cluster))
         return pace.look_s / TURNING if is_turning else pace.look_s
 
@@ -146,10 +147,14 @@ async def keep_looking(
     pause_s: Callable[[], float],
     clock: Clock,
 ) -> None:
-    """Look for ever: after the pause, or sooner when the cluster itself tells of something new."""
+    """Look for ever: after the pause, or sooner when the cluster itself tells of something new.
+
+    However much it tells, no more than half of the time is spent on looks at it.
+    """
     while True:
+        started_s = clock.now().elapsed_s
         await tick()
-        await clock.sleep(SPACING_S)
+        await clock.sleep(max(SPACING_S, clock.now().elapsed_s - started_s))
         wait_s, began_s = pause_s(), clock.now().elapsed_s
         if news is not None and await news.wait_for_news(wait_s):
             continue

@@ -74,6 +74,7 @@ class ScriptedCluster:
     shown: ClusterObservation
     is_silent: bool = False
     answer: Outcome = DONE
+    before_answer: Callable[[], Awaitable[None]] | None = None
     heard: list[Action] = field(default_factory=list)
     faults: list[Fault] = field(default_factory=list)
     meanwhile: Callable[[], Awaitable[None]] | None = None
@@ -87,6 +88,8 @@ class ScriptedCluster:
 
     async def apply(self, actions: tuple[Action, ...]) -> tuple[Outcome, ...]:
         self.heard += actions
+        if self.before_answer is not None:
+            await self.before_answer()
         return tuple(self.answer for _ in actions)
 
     def manifest(self, order: Queue) -> Manifest:
@@ -137,7 +140,7 @@ class Handheld:
         intent = make_intent(workload=workload or make_workload())
         run = f"teams/{intent.team}/runs/{name}"
         command = SubmitRun(
-            name=run, uid="u" * 20, intent=intent, request_id=name, body_digest="b" * 64
+            name=run, uid=name.ljust(20, "u"), intent=intent, request_id=name, body_digest="b" * 64
         )
         await self.ledger.submit(command, BROKER)
         return run
@@ -188,6 +191,7 @@ async def handheld(
     is_restored: bool = False,
     nodes_free: int = 8,
     key: str = "the log's own",
+    runs_at_once: int = 1,
 ) -> AsyncIterator[Handheld]:
     """Make a broker over one scripted cluster in each region; the first is the cheapest.
 
@@ -228,6 +232,7 @@ async def handheld(
             retention_s=90 * 86_400.0,
             off_loop=at_once,
             clock=clock,
+            runs_at_once=runs_at_once,
         )
     )
     yield Handheld(ledger, agents, clusters, stores, readings)

@@ -1,5 +1,6 @@
 """Agents whose ticks are called by hand: time, refusals, copies and strangers."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
@@ -342,3 +343,19 @@ async def test_a_save_that_does_not_fit_together_is_looked_at_again_without_hast
     store.put(f"{path.prefix}model", [b"12345678"])
     await one.settle(60.0)
     assert [c.ref.step for c in one.run(name).checkpoints] == [100]
+
+
+async def test_the_orders_of_several_runs_wait_for_their_cluster_together(tmp_path: Path) -> None:
+    async with handheld(tmp_path, "alpha", runs_at_once=8) as broker:
+        both, met = asyncio.Barrier(2), set[int]()
+
+        async def meet() -> None:
+            if not met:
+                async with asyncio.timeout(10.0):
+                    met.add(await both.wait())
+
+        for name in ("one", "two"):
+            await broker.submit(name)
+        broker.clusters["alpha"].before_answer = meet
+        await broker.settle()
+        assert met == {0, 1}
