@@ -30,6 +30,9 @@ RESYNC_S = 60.0
 CLAIMS_S = 5.0
 """How often a store with a name, in which nothing is open, is asked who it is; any other is at each
 look."""
+CALM_S = 0.4
+"""How long a run is passed over in which nothing is about to happen: while others start, the
+store is looked at more often, and each look would cost what all that trains there does."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,12 +58,21 @@ class StoreEye:
         self._claims: StoreClaims | None = None
         self._claims_at_s = 0.0
         self._unread: dict[str, str] = {}
+        self._read_s: dict[str, float] = {}
         self._resync_at_s: float | None = None
 
-    def look(self, active: Iterable[str], gone: frozenset[str], now_s: float) -> Look:
+    def look(
+        self,
+        active: Iterable[str],
+        gone: frozenset[str],
+        now_s: float,
+        calm: frozenset[str] = frozenset(),
+    ) -> Look:
         """Look at the runs that are open, and at ``active`` ones, by their keys.
 
-        ``gone`` are members that the cluster saw gone; ``now_s`` is the monotonic clock.
+        ``gone`` are members that the cluster saw gone; ``now_s`` is the monotonic clock. In
+        ``calm`` runs nothing is about to happen, and of none of their members more is known than at
+        the last look: they are read now and then.
         """
         trouble, named = "", frozenset(active)
         wanted = {*self._open, *named, *self._unread}
@@ -68,6 +80,7 @@ class StoreEye:
             if wanted or self._is_nameless() or now_s >= self._claims_at_s + CLAIMS_S:
                 self._ask_who_it_is(now_s)
                 wanted = {*self._open, *named, *self._unread}
+            wanted -= {one for one in calm & wanted if self._is_fresh(one, now_s)}
             wanted |= self._found(now_s)
         except StoreError as error:
             wanted = set()
@@ -90,6 +103,11 @@ class StoreEye:
             unread={} if trouble else dict(self._unread),
         )
 
+    def _is_fresh(self, run_key: str, now_s: float) -> bool:
+        """Whether a run was read a moment ago, and all of it could be."""
+        at_s = self._read_s.get(run_key)
+        return at_s is not None and now_s - at_s < CALM_S and run_key not in self._unread
+
     def _is_nameless(self) -> bool:
         return self._claims is None or not self._claims.identity
 
@@ -105,6 +123,7 @@ class StoreEye:
         self._claims_at_s = now_s
         if before is not None and before.identity != self._claims.identity:
             self._runs, self._epochs, self._open, self._unread = {}, {}, set(), {}
+            self._read_s = {}
             self._resync_at_s = None
 
     def _turned(self, read: set[str]) -> str:
@@ -132,6 +151,7 @@ class StoreEye:
         for run_key in self._runs.keys() - names:
             del self._runs[run_key]
             self._epochs.pop(run_key, None)
+            self._read_s.pop(run_key, None)
             self._open.discard(run_key)
         for run_key in self._unread.keys() - names:
             del self._unread[run_key]
@@ -148,6 +168,7 @@ class StoreEye:
         run = gatehouse.read_run(self._store, run_key, before, closed, now_s)
         epochs = _epochs_seen(run, gone)
         self._runs[run_key] = run
+        self._read_s[run_key] = now_s
         self._epochs[run_key] = epochs
         if all(_is_over(seen) for seen in epochs.values()):
             self._open.discard(run_key)
@@ -165,11 +186,17 @@ class TimedEye:
         self._last = Look(runs={}, epochs={}, claims=None, trouble="not looked at yet")
         self._running: asyncio.Future[Look] | None = None
 
-    async def look(self, active: Iterable[str], gone: frozenset[str], now_s: float) -> Look:
+    async def look(
+        self,
+        active: Iterable[str],
+        gone: frozenset[str],
+        now_s: float,
+        calm: frozenset[str] = frozenset(),
+    ) -> Look:
         """Look, or say that the store does not answer and what was last known of it."""
         if self._running is None:
             loop = asyncio.get_running_loop()
-            self._running = loop.run_in_executor(None, self._eye.look, active, gone, now_s)
+            self._running = loop.run_in_executor(None, self._eye.look, active, gone, now_s, calm)
         done, _ = await asyncio.wait({self._running}, timeout=self._within_s)
         if not done:
             return replace(self._last, trouble="it did not answer in time")

@@ -19,7 +19,8 @@ What becomes of our gangs, from that:
 
     survey.py       all that is known, gathered when something changed
     scene.py        which of it is about which gang
-    members.py      their processes, remembered: gone on positive evidence only
+    members.py      their processes, remembered: gone on positive evidence only; calm.py: which
+                    gangs need not be looked at in the store at once
     views.py        gangs as the port shows them; signals.py: what is learned of capacity from them;
                     eta.py: when it is said to come
 

@@ -14,7 +14,7 @@ from regions.launcher.store import DirectoryStore
 from regions.local import client, wire
 from regions.local.client import _Known
 from regions.local.state import Signal
-from regions.store_eye import CLAIMS_S, RESYNC_S, StoreEye, TimedEye
+from regions.store_eye import CALM_S, CLAIMS_S, RESYNC_S, StoreEye, TimedEye
 
 
 def make_job(placement: str, **changes: object) -> wire.JobView:
@@ -199,6 +199,18 @@ def test_what_is_over_is_read_no_more_and_what_was_removed_is_forgotten(tmp_path
     assert store.asked == asked
     (root / "runs" / "run1").rename(tmp_path / "removed")
     assert eye.look((), frozenset(), RESYNC_S + 1).epochs == {}
+
+
+def test_a_run_in_which_nothing_is_about_to_happen_is_read_now_and_then(tmp_path: Path) -> None:
+    store = DirectoryStore.create(str(tmp_path / "store"))
+    eye, calm = StoreEye(store), frozenset({"run1", "run2"})
+    assert eye.look(calm, frozenset(), 0.0, calm).epochs == {}
+    for run_key in calm:
+        write_grant(store, run_key, grant_of(1, "a" * 12))
+    later = eye.look(calm, frozenset(), CALM_S / 2, calm - {"run2"})
+    assert [key.run_key for key in later.epochs] == ["run2"]
+    later = eye.look(calm, frozenset(), CALM_S, calm)
+    assert {key.run_key for key in later.epochs} == calm
 
 
 def test_what_cannot_be_read_of_one_run_is_that_runs_alone(tmp_path: Path) -> None:
