@@ -235,7 +235,8 @@ FIELDS: dict[str, str] = {
     ' { factor = 0.7, region = "us-central1", capacity_type = "ON_DEMAND", accelerator = "H100" };'
     " what is left out fits everything, and of several that fit the one that names most holds.",
     "prices.sunk": "Reservations that are paid for already, and cost a run nothing more, such as"
-    ' { accelerator = "H100", region = "us-central1" }.',
+    ' { accelerator = "H100", region = "us-central1" }. Any other costs what it would on demand,'
+    " and takes no run while nobody knows that price.",
     "clusters[local].kind": "local: an embedded cluster on this machine.",
     "clusters[local].directory": "Where the embedded cluster keeps its state.",
     "clusters[local].world": "Its own file: its name, region, store, queues and flavors.",

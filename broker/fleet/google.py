@@ -144,7 +144,7 @@ def google_prices(terms: Terms, path: Path, doors: Doors) -> tuple[PriceKeeper, 
     async def work() -> None:
         await keeper.load(time.time())
         while True:
-            await keeper.refresh(time.time(), ())
+            await keeper.refresh(time.time())
             await clock.pause(LOOK_S)
 
     return keeper, work

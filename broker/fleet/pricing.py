@@ -7,7 +7,6 @@ that nobody knows is none. Read ``Pricing`` first.
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from decimal import Decimal
 from pathlib import Path
 from typing import Protocol
 
@@ -15,12 +14,8 @@ from broker.config import Prices
 from broker.fleet.fleet import Troubles, Work
 from regions.gcp.prices.book import Ask, Book, Quote
 from regions.gcp.prices.shipped import shipped
-from regions.gcp.prices.terms import Terms
-
-PriceOf = Callable[[str, str, int], tuple[Decimal | None, str]]
-"""For a capacity type, an accelerator and how many a node has: US dollars per GPU and hour, and
-what ops should know of that."""
-RESERVED = "RESERVED"
+from regions.gcp.prices.terms import RESERVED, Terms
+from regions.kueue.priced import Priced, PriceOf
 
 
 class Quoting(Protocol):
@@ -55,9 +50,7 @@ class Pricing:
     def at(self, region: str) -> PriceOf:
         """Return who tells the prices of a region."""
 
-        def price(
-            capacity_type: str, accelerator: str, per_node: int
-        ) -> tuple[Decimal | None, str]:
+        def price(capacity_type: str, accelerator: str, per_node: int) -> Priced:
             ask = Ask(
                 region=region,
                 capacity_type=capacity_type,
@@ -65,9 +58,16 @@ class Pricing:
                 per_node=per_node,
             )
             quote = self.quoting.quote(ask, self.wall_s())
-            if quote.per_gpu_hour is not None or capacity_type == RESERVED:
-                return quote.per_gpu_hour, ""
-            return None, f"{quote.why}, and no run starts at a price that is not known"
+            if quote.per_gpu_hour is None:
+                mend = "; prices.sunk says what is paid already" * (capacity_type == RESERVED)
+                doubt = f"{quote.why}, and no run starts at a price that is not known{mend}"
+                return Priced(per_gpu_hour=None, doubt=doubt)
+            return Priced(
+                per_gpu_hour=quote.per_gpu_hour,
+                words=quote.why,
+                source=quote.source,
+                age_s=quote.age_s,
+            )
 
         return price
 

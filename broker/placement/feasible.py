@@ -11,7 +11,7 @@ from decimal import Decimal
 
 from broker.model.billing import live_cost
 from broker.model.capacity import ClusterFacts, FlavorFacts, Refusal
-from broker.model.intent import CapacityType, HardwareOption
+from broker.model.intent import HardwareOption
 from broker.model.moment import Moment
 from broker.model.reasons import Reason
 from broker.model.run import Placement, Run
@@ -67,13 +67,6 @@ def refuse(question: Question) -> Refusal | None:
     return None
 
 
-def price_of(flavor: FlavorFacts) -> Decimal | None:
-    """Return US dollars per GPU-hour; a reservation without a price is paid already."""
-    if flavor.price_per_gpu_hour is None and flavor.capacity_type is CapacityType.RESERVED:
-        return Decimal(0)
-    return flavor.price_per_gpu_hour
-
-
 def remaining_work_s(run: Run) -> float | None:
     """Return how much of the expected duration is left, in seconds at the reference speed."""
     expected_s = run.terms.expected_duration_s
@@ -89,7 +82,7 @@ def _fits(ask: Question) -> Answer:
 
 
 def _price(ask: Question) -> Answer:
-    flavor, price = ask.flavor, price_of(ask.flavor)
+    flavor, price = ask.flavor, ask.flavor.price_per_gpu_hour
     if price is None:
         return Reason.PRICE_UNKNOWN, "its price is not known"
     for capacity_type, cap in ask.standing.policy.price_caps:
@@ -132,7 +125,7 @@ def _budget(ask: Question) -> Answer:
     team = ask.view.teams.get(ask.run.intent.team)
     if team is not None and team.caps.budget is not None and team.spent >= team.caps.budget:
         return Reason.TEAM_BUDGET_SPENT, f"the team's budget of {money(team.caps.budget)} is spent"
-    budget, price = ask.run.terms.budget, price_of(ask.flavor)
+    budget, price = ask.run.terms.budget, ask.flavor.price_per_gpu_hour
     work_s = remaining_work_s(ask.run)
     if budget is None or price is None:
         return None

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from broker.model.capacity import FlavorKey, Forecast, Offer
 from broker.model.run import Run
-from broker.placement.feasible import Question, price_of, remaining_work_s
+from broker.placement.feasible import Question, remaining_work_s
 from broker.placement.view import View
 from broker.placement.wait import remaining_wait_s
 
@@ -58,7 +58,7 @@ def parts(question: Question, forecast: Forecast, content_s: float) -> Parts:
     """Return what an offer's score is made of."""
     run, flavor, option = question.run, question.flavor, question.option
     hours = max(60.0, remaining_work_s(run) or WORK_S) / 3600.0
-    price = float(price_of(flavor) or 0)
+    price = float(flavor.price_per_gpu_hour or 0)
     dearest = float(question.view.dearest.get(flavor.accelerator, 0)) or 1.0
     wait_cost = dearest * option.gpus * wait_hours(question, forecast, content_s)
     haste = CLIMBED_HASTE if run.climbed else 1.0

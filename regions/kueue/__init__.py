@@ -13,7 +13,7 @@ queues that it uses. The start itself is decided in the region's store.
     quota.py        what a queue could still reserve, through its cohorts; drift.py: lost quota
     ahead.py        who stands before a workload in its queue
     flavors.py      what a flavor is; accelerators.py: names; machines.py: what its nodes could hold
-    queue_view.py   queues and flavors as the port shows them
+    queue_view.py   queues and flavors as the port shows them; priced.py: what they cost
 
 What becomes of our gangs, from that:
 

@@ -31,7 +31,6 @@ from regions.cluster import (
 from regions.examined import Finding
 from regions.kueue import names
 from regions.kueue.access import Api
-from regions.kueue.calm import STIRRED_S, Calm
 from regions.kueue.checkup import Member, examine
 from regions.kueue.clock import Clock
 from regions.kueue.errors import ClusterError, ForbiddenError
@@ -96,7 +95,6 @@ class KueueCluster:
         self._survey = Survey(self._sight, settings, clock, wall_s)
         self._eye = TimedEye(store, store_s)
         self._members = Members()
-        self._calm = Calm()
         self._recaller = Recaller(
             api,
             clock,
@@ -151,11 +149,8 @@ class KueueCluster:
         now_s = self._clock.monotonic_s()
         self._touched = _recent(self._touched, now_s)
         self._queued = _recent(self._queued, now_s)
-        open_runs = self._open_runs(scene)
-        stirred = _recent(self._touched, now_s, STIRRED_S)
-        calm = self._calm.among(scene.gangs, open_runs, self._members, self._last, stirred)
-        active = {*open_runs.values(), *self._touched}
-        look = await self._eye.look(active, self._members.gone, now_s, calm)
+        active = {*self._open_runs(scene), *self._touched}
+        look = await self._eye.look(active, self._members.gone, now_s)
         now_s = self._clock.monotonic_s()
         if silence:
             alone = observing.store_alone(self.cluster, self.region, look, silence, now_s)
@@ -266,14 +261,11 @@ class KueueCluster:
         seen = scene.snapshot
         self._members.look(seen.pods, seen.nodes, self._settings.namespace, self._wall_s())
 
-    def _open_runs(self, scene: Scene) -> dict[str, str]:
-        """Return the keys of runs that go on, by placement."""
-        return {
-            placement: run_key
-            for placement, gang in scene.gangs.items()
-            if (run_key := gang.meta.annotations.get(names.KEYED, ""))
-            and not (gang.terminal_state and self._is_empty(gang.meta.uid))
-        }
+    def _open_runs(self, scene: Scene) -> Iterable[str]:
+        for gang in scene.gangs.values():
+            run_key = gang.meta.annotations.get(names.KEYED, "")
+            if run_key and not (gang.terminal_state and self._is_empty(gang.meta.uid)):
+                yield run_key
 
     def _observation(
         self,
@@ -284,6 +276,7 @@ class KueueCluster:
         wall_s: float,
     ) -> ClusterObservation:
         found = list(shown)
+        told = [(each.seen, each.evidence) for each in found]
         placements = {each.seen.placement: each.seen for each in found}
         partial, queues = [*self._survey.partial(scene)], self._survey.queues
         report = NOTHING
@@ -309,7 +302,7 @@ class KueueCluster:
             keeps_secrets=True,
             claims=look.claims,
             unread=look.unread,
-            known=(*facts(((each.seen, each.evidence) for each in found), wall_s), *report.known),
+            known=(*facts(told, wall_s), *self._survey.known, *report.known),
             notes=(*self._survey.doubts, *report.notes),
         )
 
@@ -392,5 +385,5 @@ class KueueCluster:
         return Printer(member=own[-1] if own else None, is_over=is_over)
 
 
-def _recent(all_s: dict[str, float], now_s: float, within_s: float = TOUCHED_S) -> dict[str, float]:
-    return {name: at_s for name, at_s in all_s.items() if now_s - at_s < within_s}
+def _recent(touched: dict[str, float], now_s: float) -> dict[str, float]:
+    return {name: at_s for name, at_s in touched.items() if now_s - at_s < TOUCHED_S}

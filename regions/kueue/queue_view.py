@@ -5,11 +5,11 @@ cannot be offered, and is told as a doubt, with what ops can write to end it; it
 unknown. Read ``queues_seen`` first.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 
-from regions.capacity import FlavorSeen, QueueSeen
+from regions.capacity import FlavorSeen, KnownSeen, QueueSeen
 from regions.kueue import accelerators, ahead, flavors, machines
 from regions.kueue.flavors import Description, FlavorSettings
 from regions.kueue.objects import meta
@@ -17,6 +17,7 @@ from regions.kueue.objects.admission_check import MULTIKUEUE, PROVISIONING
 from regions.kueue.objects.cluster_queue import ClusterQueue
 from regions.kueue.objects.local_queue import LocalQueue
 from regions.kueue.objects.resource_flavor import ResourceFlavor
+from regions.kueue.priced import Priced, PriceOf
 from regions.kueue.quota import Tree
 from regions.kueue.snapshot import Snapshot
 
@@ -26,20 +27,19 @@ class QueueSettings:
     """Which queues are ours to use, and what ops wrote of their flavors.
 
     ``queues`` are names of LocalQueues in ``namespace``; empty: all that are there. ``prices`` are
-    per GPU and hour, by flavor; where a flavor's is not there ``price_of`` tells it for a capacity
-    type, an accelerator and how many a node has, and what ops should know of that.
+    per GPU and hour, by flavor; where a flavor's is not there ``price_of`` tells it.
     """
 
     namespace: str
     queues: frozenset[str] = frozenset()
     flavors: Mapping[str, FlavorSettings] = field(default_factory=dict)
     prices: Mapping[str, Decimal] = field(default_factory=dict)
-    price_of: Callable[[str, str, int], tuple[Decimal | None, str]] | None = None
+    price_of: PriceOf | None = None
 
-    def price(self, flavor: str, is_: Description) -> tuple[Decimal | None, str]:
-        """Return what a GPU of a flavor costs for an hour, None when nobody says, and a doubt."""
+    def price(self, flavor: str, is_: Description) -> Priced:
+        """Return what a GPU of a flavor costs for an hour."""
         if flavor in self.prices or self.price_of is None or is_.accelerators_per_node is None:
-            return self.prices.get(flavor), ""
+            return Priced(per_gpu_hour=self.prices.get(flavor))
         return self.price_of(
             is_.capacity_type.word, is_.accelerator.word, is_.accelerators_per_node
         )
@@ -47,10 +47,14 @@ class QueueSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueuesSeen:
-    """The queues, and sentences for ops on what cannot be offered, or contradicts itself."""
+    """The queues, and sentences for ops on what cannot be offered, or contradicts itself.
+
+    ``known`` says where prices are from.
+    """
 
     queues: tuple[QueueSeen, ...]
     doubts: tuple[str, ...]
+    known: tuple[KnownSeen, ...] = ()
 
 
 def queues_seen(snapshot: Snapshot, settings: QueueSettings, now_s: float) -> QueuesSeen:
@@ -63,7 +67,8 @@ def queues_seen(snapshot: Snapshot, settings: QueueSettings, now_s: float) -> Qu
         and (not settings.queues or queue.meta.name in settings.queues)
     ]
     queues = tuple(look.queue(queue) for queue in sorted(ours, key=lambda each: each.meta.name))
-    return QueuesSeen(queues=queues, doubts=tuple(dict.fromkeys(look.doubts)))
+    doubts = tuple(dict.fromkeys(look.doubts))
+    return QueuesSeen(queues=queues, doubts=doubts, known=tuple(look.known))
 
 
 class _Look:
@@ -74,6 +79,7 @@ class _Look:
         self._settings = settings
         self._now_s = now_s
         self.doubts: list[str] = []
+        self.known: list[KnownSeen] = []
         trees = (snapshot.cluster_queues, snapshot.cohorts)
         self._tree = Tree(
             self._held_now(),
@@ -99,7 +105,7 @@ class _Look:
             is_stopped=_is_stopped(queue) or (above is not None and _is_stopped(above)),
             pending=pending,
             pending_gpus=gpus,
-            flavors=tuple(self._flavors(above)) if above is not None else (),
+            flavors=tuple(self._flavors(queue, above)) if above is not None else (),
         )
 
     def _pending(
@@ -113,7 +119,7 @@ class _Look:
         line = self._lines.get(queue.cluster_queue, ())
         return len(line), sum(each.gpus for each in line)
 
-    def _flavors(self, queue: ClusterQueue) -> Iterable[FlavorSeen]:
+    def _flavors(self, local: LocalQueue, queue: ClusterQueue) -> Iterable[FlavorSeen]:
         if any(self._controller(each.name) == MULTIKUEUE for each in queue.checks):
             self.doubts.append(
                 f"ClusterQueue {queue.meta.name} hands its workloads on to other clusters "
@@ -125,11 +131,13 @@ class _Look:
                 (each for each in accelerators.RESOURCES if each in group.resources), ""
             )
             for each in group.flavors if resource else ():
-                found = self._flavor(queue, each.flavor, resource)
+                found = self._flavor(local, queue, each.flavor, resource)
                 if found is not None:
                     yield found
 
-    def _flavor(self, queue: ClusterQueue, name: str, resource: str) -> FlavorSeen | None:
+    def _flavor(
+        self, local: LocalQueue, queue: ClusterQueue, name: str, resource: str
+    ) -> FlavorSeen | None:
         flavor = self._snapshot.flavors.objects.get(name)
         if flavor is None:
             self.doubts.append(
@@ -148,9 +156,11 @@ class _Look:
             self.doubts.append(f"flavor {name}: nothing says how many accelerators a node has")
             return None
         standing = self._tree.standing(queue.meta.name, name, resource)
-        price, doubt = self._settings.price(name, is_)
-        if doubt:
-            self.doubts.append(f"flavor {name}: {doubt}")
+        price = self._settings.price(name, is_)
+        if price.doubt:
+            self.doubts.append(f"flavor {name}: {price.doubt}")
+        if (listed := price.known(local.meta.name, name)) is not None:
+            self.known.append(listed)
         free, coming = self._nodes(flavor, is_, is_queued=flavors.FLEX_CLASS in classes)
         return FlavorSeen(
             flavor=name,
@@ -158,7 +168,7 @@ class _Look:
             accelerators_per_node=is_.accelerators_per_node,
             capacity_type=is_.capacity_type.word,
             zones=is_.zones,
-            price_per_gpu_hour=price,
+            price_per_gpu_hour=price.per_gpu_hour,
             nominal=standing.nominal if standing is not None else None,
             reserved=standing.reserved if standing is not None else None,
             used=standing.used if standing is not None else None,

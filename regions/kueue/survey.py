@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any
 
-from regions.capacity import QueueSeen
+from regions.capacity import KnownSeen, QueueSeen
 from regions.kueue import drift, held_in_vain, snapshot
 from regions.kueue.clock import Clock
 from regions.kueue.objects.priority_class import PriorityClass
@@ -54,6 +54,11 @@ class Survey:
     def queues(self) -> tuple[QueueSeen, ...]:
         """The queues, as of the last scene."""
         return self._queues.queues
+
+    @property
+    def known(self) -> tuple[KnownSeen, ...]:
+        """Where prices are from, as of the last scene."""
+        return self._queues.known
 
     @property
     def priority_classes(self) -> Seen[PriorityClass]:

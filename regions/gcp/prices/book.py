@@ -45,15 +45,16 @@ class Ask:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Quote:
-    """US dollars for one GPU for an hour, or None; ``why`` says where from, or why there is none.
+    """US dollars for one GPU for an hour, or None; ``why`` says what for, or why there is none.
 
-    ``age_s`` is None where there is no price, or none that ages.
+    ``source`` is who said so and ``age_s`` how long ago: None where there is no price, or one that
+    nobody listed.
     """
 
     per_gpu_hour: Decimal | None
     why: str
+    source: str = ""
     age_s: float | None = None
-    is_old: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,14 +78,11 @@ class Book:
         if not fitting:
             return Quote(per_gpu_hour=None, why=f"no price of {_words(ask)} is known")
         price = max(fitting, key=lambda each: each.per_gpu_hour)
-        age_s = max(0.0, now_s - price.as_of_s)
-        is_old = age_s > OLD_S
-        age = f", {age_s / DAY_S:.0f} days old" if is_old else ""
         return Quote(
             per_gpu_hour=price.per_gpu_hour,
-            why=f"{price.machine} in {price.region}, {price.source}{age}",
-            age_s=age_s,
-            is_old=is_old,
+            why=f"{price.machine} in {price.region}",
+            source=price.source,
+            age_s=max(0.0, now_s - price.as_of_s),
         )
 
     def _at(self, ask: Ask) -> list[Price]:

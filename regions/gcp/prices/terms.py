@@ -52,22 +52,9 @@ class Terms(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     def quote(self, book: Book, ask: Ask, now_s: float) -> Quote:
         """Answer as a book does, with the contract over it."""
-        if ask.capacity_type != RESERVED:
-            return self._agreed(book.quote(ask, now_s), ask)
-        if any(_covers(each, ask) for each in self.sunk):
+        if ask.capacity_type == RESERVED and any(_covers(each, ask) for each in self.sunk):
             return Quote(per_gpu_hour=Decimal(0), why="a reservation that is paid already")
-        # Google bills a reservation as on-demand; a factor may name either word.
-        list_price = book.quote(
-            Ask(
-                region=ask.region,
-                capacity_type=ON_DEMAND,
-                accelerator=ask.accelerator,
-                per_node=ask.per_node,
-                machine=ask.machine,
-            ),
-            now_s,
-        )
-        return self._agreed(list_price, ask)
+        return self._agreed(book.quote(listed(ask), now_s), ask)
 
     def _agreed(self, quote: Quote, ask: Ask) -> Quote:
         fitting = [each for each in self.factors if _fits(each, ask)]
@@ -79,6 +66,11 @@ class Terms(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
             per_gpu_hour=round(quote.per_gpu_hour * best.factor, 6),
             why=f"{quote.why}, times {best.factor} by contract",
         )
+
+
+def listed(ask: Ask) -> Ask:
+    """Return under what a list has the price of an ask: a reservation is billed as on-demand."""
+    return replace(ask, capacity_type=ON_DEMAND) if ask.capacity_type == RESERVED else ask
 
 
 def _fits(factor: Factor, ask: Ask) -> bool:

@@ -164,7 +164,12 @@ CASES: list[tuple[Callable[[], World], Reason | None]] = [
     (lambda: with_flavor(nominal=4, borrowable=4, most=7), Reason.QUOTA_TOO_SMALL),
     (lambda: with_flavor(price_per_gpu_hour=None), Reason.PRICE_UNKNOWN),
     (
+        # A reservation that is paid already says so, with a price of nothing.
         lambda: with_flavor(price_per_gpu_hour=None, capacity_type=CapacityType.RESERVED),
+        Reason.PRICE_UNKNOWN,
+    ),
+    (
+        lambda: with_flavor(price_per_gpu_hour=Decimal(0), capacity_type=CapacityType.RESERVED),
         None,
     ),
     (

@@ -124,14 +124,17 @@ async def test_a_catalog_that_was_read_takes_the_place_of_the_shipped_list(tmp_p
     cloud = Cloud(BOOK)
     prices = keeper(tmp_path, cloud)
     await prices.load(NOW_S)
-    assert prices.quote(ASK, NOW_S).is_old
-    assert await prices.refresh(NOW_S, ())
-    assert not await prices.refresh(NOW_S + REFRESH_S - 1, ())
-    assert prices.quote(ASK, NOW_S) == Quote(
+    assert prices.quote(ASK, NOW_S).source.startswith("list price, spot")
+    assert await prices.refresh(NOW_S)
+    assert not await prices.refresh(NOW_S + REFRESH_S - 1)
+    assert prices.quote(ASK, NOW_S + 60) == Quote(
         per_gpu_hour=Decimal(2),
-        why="a3-highgpu-8g in us-central1, the billing catalog",
-        age_s=0.0,
+        why="a3-highgpu-8g in us-central1",
+        source="the billing catalog",
+        age_s=60.0,
     )
+    # What is doubtful in it is nobody's trouble while everybody has a price.
+    assert not prices.troubles
     # What the catalog does not tell has no price: an older list does not overrule it.
     assert prices.quote(replace(ASK, region="us-east4"), NOW_S).per_gpu_hour is None
     assert prices.troubles == ("one is odd",)
@@ -141,51 +144,52 @@ async def test_a_catalog_that_was_read_takes_the_place_of_the_shipped_list(tmp_p
 async def test_prices_outlive_the_daemon_and_are_not_asked_for_again_before_their_time(
     tmp_path: Path,
 ) -> None:
-    await keeper(tmp_path, Cloud(BOOK)).refresh(NOW_S, ())
+    await keeper(tmp_path, Cloud(BOOK)).refresh(NOW_S)
     cloud = Cloud(BusyError("503"))
     prices = keeper(tmp_path, cloud)
     await prices.load(NOW_S + 60)
     assert prices.quote(ASK, NOW_S + 60).per_gpu_hour == 2
-    assert not await prices.refresh(NOW_S + 60, ())
+    assert not await prices.refresh(NOW_S + 60)
     assert cloud.asked_s == []
 
 
 async def test_a_catalog_that_cannot_be_read_leaves_prices_that_grow_old(tmp_path: Path) -> None:
     cloud = Cloud(BOOK)
     prices = keeper(tmp_path, cloud)
-    await prices.refresh(NOW_S, ())
+    await prices.refresh(NOW_S)
     cloud.said = BusyError("no room (503)")
     later_s = NOW_S + 8 * DAY_S
-    assert not await prices.refresh(later_s, ())
-    assert not await prices.refresh(later_s + RETRY_S - 1, ())
-    assert not await prices.refresh(later_s + RETRY_S, ())
+    assert not await prices.refresh(later_s)
+    assert not await prices.refresh(later_s + RETRY_S - 1)
+    assert not await prices.refresh(later_s + RETRY_S)
     assert cloud.asked_s == [NOW_S, later_s, later_s + RETRY_S]
-    assert prices.troubles == ("prices could not be read: no room (503)",)
+    assert prices.troubles == (
+        "prices could not be read: no room (503); those in force are 8 days old",
+    )
     quote = prices.quote(ASK, later_s)
-    assert (quote.per_gpu_hour, quote.is_old) == (Decimal(2), True)
-    assert quote.why.endswith("8 days old")
+    assert (quote.per_gpu_hour, quote.age_s) == (Decimal(2), 8 * DAY_S)
 
 
 async def test_half_a_listing_replaces_nothing(tmp_path: Path) -> None:
     many = tuple(make_price(region=f"region-{each}") for each in range(9))
     cloud = Cloud(Book(prices=(make_price(), *many)))
     prices = keeper(tmp_path, cloud)
-    await prices.refresh(NOW_S, ())
+    await prices.refresh(NOW_S)
     cloud.said = Book(prices=many[:4])
-    assert not await prices.refresh(NOW_S + REFRESH_S, ())
+    assert not await prices.refresh(NOW_S + REFRESH_S)
     assert prices.quote(ASK, NOW_S).per_gpu_hour == 2
     assert prices.troubles == ("prices could not be read: the catalog has 4 prices and had 10",)
     # A week on it is believed: the world has changed, and a price that is gone is gone.
-    assert await prices.refresh(NOW_S + 8 * DAY_S, (ASK,))
+    assert await prices.refresh(NOW_S + 8 * DAY_S)
+    gone = ("the price of SPOT H100 in us-central1 is not in the catalog any more",)
+    assert prices.troubles == gone
     assert prices.quote(ASK, NOW_S).per_gpu_hour is None
-    assert prices.troubles == (
-        "the price of SPOT H100 in us-central1 is not in the catalog any more",
-    )
+    assert prices.troubles == gone
 
 
 async def test_an_empty_book_is_never_in_force(tmp_path: Path) -> None:
     prices = keeper(tmp_path, Cloud(Book(prices=())))
-    assert not await prices.refresh(NOW_S, ())
+    assert not await prices.refresh(NOW_S)
     assert prices.quote(ASK, NOW_S).per_gpu_hour is not None
     assert "makes no price of a whole machine" in prices.troubles[0]
 
@@ -195,14 +199,14 @@ async def test_an_unusable_file_is_said_and_read_anew(tmp_path: Path) -> None:
     prices = keeper(tmp_path, Cloud(BOOK))
     await prices.load(NOW_S)
     assert "is no book of prices" in prices.troubles[0]
-    assert await prices.refresh(NOW_S, ())
+    assert await prices.refresh(NOW_S)
     assert PriceFile(tmp_path / "prices.json").load(NOW_S) is not None
 
 
 async def test_a_disk_that_takes_nothing_is_said(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     prices = keeper(tmp_path / "file", Cloud(BOOK))
-    assert await prices.refresh(NOW_S, ())
+    assert await prices.refresh(NOW_S)
     assert prices.quote(ASK, NOW_S).per_gpu_hour == 2
     assert "prices are not kept for a restart" in prices.troubles[-1]
 

@@ -4,12 +4,16 @@ import asyncio
 import contextlib
 import random
 from collections.abc import AsyncIterator
+from dataclasses import replace
+from decimal import Decimal
 from pathlib import Path
 
 import pytest
 
 from regions.cluster import ClusterObservation, ClusterUnreachableError, Fence
 from regions.kueue.cluster import PING_S, KueueCluster
+from regions.kueue.flavors import FlavorSettings
+from regions.kueue.priced import Priced
 from regions.kueue.profiles import Profiles
 from regions.kueue.queue_view import QueueSettings
 from regions.kueue.scout import Asked, Bounds, News, Report, Scout, Spot
@@ -23,6 +27,8 @@ from tests.unit.regions.kueue.test_orders import make_grant
 from tests.unit.regions.kueue.test_queue_view import local_queue
 from tests.unit.regions.kueue.test_sight import OURS, Cluster, Patient, until
 
+QUEUES = QueueSettings(namespace=OURS)
+
 
 @pytest.fixture
 async def server() -> AsyncIterator[Server]:
@@ -32,7 +38,12 @@ async def server() -> AsyncIterator[Server]:
 
 @contextlib.asynccontextmanager
 async def ported(
-    server: Server, cluster: Cluster, root: Path, scout: Scout | None = None
+    server: Server,
+    cluster: Cluster,
+    root: Path,
+    scout: Scout | None = None,
+    *,
+    queues: QueueSettings = QUEUES,
 ) -> AsyncIterator[KueueCluster]:
     store = DirectoryStore.create(str(root / "store"))
     server.answer = cluster.answer
@@ -42,7 +53,7 @@ async def ported(
         KueueSettings(
             cluster="west",
             region="eu-west4",
-            queues=QueueSettings(namespace=OURS),
+            queues=queues,
             profiles=Profiles(default=make_profile(), flavors={}),
         ),
         clock=Patient(server),
@@ -222,6 +233,23 @@ async def test_what_the_cloud_tells_is_shown_with_the_cluster(
             assert (signal.kind, signal.source, signal.serial) == ("STOCKOUT", "the cloud", 1)
             assert "a zone is silent" in observation.notes
             assert observation.is_whole
+
+
+async def test_where_a_price_is_from_is_shown_with_the_cluster(
+    server: Server, tmp_path: Path
+) -> None:
+    cluster, kueue = Cluster(), "/apis/kueue.x-k8s.io/v1beta2"
+    cluster.objects = {
+        f"{kueue}/clusterqueues": [kube.cluster_queue("cq")],
+        f"{kueue}/localqueues": [local_queue()],
+        f"{kueue}/resourceflavors": [kube.flavor()],
+    }
+    spot = FlavorSettings(capacity_type="SPOT", accelerator="H100", accelerators_per_node=8)
+    listed = Priced(per_gpu_hour=Decimal(2), words="a machine", source="a list", age_s=60.0)
+    queues = replace(QUEUES, flavors={"spot": spot}, price_of=lambda *_: listed)
+    async with ported(server, cluster, tmp_path, queues=queues) as port:
+        (known,) = (await seen(port)).known
+        assert known == listed.known("lq", "spot")
 
 
 async def test_a_gang_gets_the_time_that_its_pools_machines_leave(

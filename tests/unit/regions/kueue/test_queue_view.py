@@ -6,12 +6,13 @@ from typing import TypeVar
 
 import pytest
 
-from regions.capacity import FlavorSeen, QueueSeen
+from regions.capacity import FlavorSeen, KnownSeen, QueueSeen
 from regions.kueue import snapshot as snapshots
 from regions.kueue.cache import Health
 from regions.kueue.flavors import FlavorSettings
 from regions.kueue.objects import kinds
 from regions.kueue.objects.kinds import Kind, Unreadable, decode
+from regions.kueue.priced import Priced
 from regions.kueue.queue_view import QueueSettings, queues_seen
 from regions.kueue.snapshot import STALE_S, Seen, Snapshot, absent, seen
 from tests.unit.regions.kueue import kube
@@ -255,15 +256,37 @@ def test_a_flavor_of_which_no_node_stands_is_doubted_until_somebody_tells_its_no
 def test_a_flavors_own_price_goes_before_what_machines_of_its_kind_cost() -> None:
     asked = []
 
-    def price_of(*what: object) -> tuple[Decimal | None, str]:
+    def price_of(*what: object) -> Priced:
         asked.append(what)
-        return None, "no price is known"
+        return Priced(per_gpu_hour=None, doubt="no price is known")
 
     priced = dataclasses.replace(SETTINGS, prices={"spot": Decimal(2)}, price_of=price_of)
     found = queues_seen(picture(), priced, NOW_S)
     assert [each.price_per_gpu_hour for each in found.queues[0].flavors] == [Decimal(2), None]
     assert asked == [("FLEX", "H100", 8)]
     assert "flavor flex: no price is known" in found.doubts
+    assert found.known == ()
+
+
+def test_a_price_of_a_list_is_told_with_who_listed_it_and_when() -> None:
+    listed = Priced(
+        per_gpu_hour=Decimal(3), words="a3-highgpu-8g in x", source="a list", age_s=86_400.0
+    )
+    priced = QueueSettings(namespace="team", price_of=lambda *_: listed)
+    found = queues_seen(picture(), priced, NOW_S)
+    queue = found.queues[0].queue
+    assert found.known == tuple(
+        KnownSeen(
+            queue=queue,
+            flavor=each.flavor,
+            what="price",
+            words="a3-highgpu-8g in x",
+            source="a list",
+            age_s=86_400.0,
+        )
+        for each in found.queues[0].flavors
+    )
+    assert found.known
 
 
 @pytest.mark.parametrize("where", ["lq", "cq", "active"])
