@@ -31,6 +31,7 @@ from regions.cluster import (
 from regions.examined import Finding
 from regions.kueue import names
 from regions.kueue.access import Api
+from regions.kueue.calm import STIRRED_S, Calm
 from regions.kueue.checkup import Member, examine
 from regions.kueue.clock import Clock
 from regions.kueue.errors import ClusterError, ForbiddenError
@@ -95,6 +96,7 @@ class KueueCluster:
         self._survey = Survey(self._sight, settings, clock, wall_s)
         self._eye = TimedEye(store, store_s)
         self._members = Members()
+        self._calm = Calm()
         self._recaller = Recaller(
             api,
             clock,
@@ -149,8 +151,11 @@ class KueueCluster:
         now_s = self._clock.monotonic_s()
         self._touched = _recent(self._touched, now_s)
         self._queued = _recent(self._queued, now_s)
-        active = {*self._open_runs(scene), *self._touched}
-        look = await self._eye.look(active, self._members.gone, now_s)
+        open_runs = self._open_runs(scene)
+        stirred = _recent(self._touched, now_s, STIRRED_S)
+        calm = self._calm.among(scene.gangs, open_runs, self._members, self._last, stirred)
+        active = {*open_runs.values(), *self._touched}
+        look = await self._eye.look(active, self._members.gone, now_s, calm)
         now_s = self._clock.monotonic_s()
         if silence:
             alone = observing.store_alone(self.cluster, self.region, look, silence, now_s)
@@ -261,11 +266,14 @@ class KueueCluster:
         seen = scene.snapshot
         self._members.look(seen.pods, seen.nodes, self._settings.namespace, self._wall_s())
 
-    def _open_runs(self, scene: Scene) -> Iterable[str]:
-        for gang in scene.gangs.values():
-            run_key = gang.meta.annotations.get(names.KEYED, "")
-            if run_key and not (gang.terminal_state and self._is_empty(gang.meta.uid)):
-                yield run_key
+    def _open_runs(self, scene: Scene) -> dict[str, str]:
+        """Return the keys of runs that go on, by placement."""
+        return {
+            placement: run_key
+            for placement, gang in scene.gangs.items()
+            if (run_key := gang.meta.annotations.get(names.KEYED, ""))
+            and not (gang.terminal_state and self._is_empty(gang.meta.uid))
+        }
 
     def _observation(
         self,
@@ -385,5 +393,5 @@ class KueueCluster:
         return Printer(member=own[-1] if own else None, is_over=is_over)
 
 
-def _recent(touched: dict[str, float], now_s: float) -> dict[str, float]:
-    return {name: at_s for name, at_s in touched.items() if now_s - at_s < TOUCHED_S}
+def _recent(all_s: dict[str, float], now_s: float, within_s: float = TOUCHED_S) -> dict[str, float]:
+    return {name: at_s for name, at_s in all_s.items() if now_s - at_s < within_s}
