@@ -8,6 +8,7 @@ told in Google's words. It is four calls: Google's own client for them would tak
 import asyncio
 import json
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
 from typing import Any
 from urllib.parse import quote as quoted
 
@@ -51,11 +52,25 @@ class ComputeApi:
         self._cloud_quotas = cloud_quotas
 
     async def quotas(self, regions: tuple[str, ...]) -> Quotas:
-        """Return the project's GPU quota in some regions. Raises GoogleError."""
+        """Return the project's GPU quota in some regions. Raises GoogleError.
+
+        What is refused for good, such as an interface that the project has not enabled, leaves the
+        rest as it is, and stands in ``untold``.
+        """
         base = f"{self._compute}/projects/{self._project}"
         project = await self._call("GET", base)
-        by_region = [await self._call("GET", f"{base}/regions/{quoted(r)}") for r in regions]
-        return quotas(project, by_region, await self._limits())
+        by_region, untold = [], []
+        for region in regions:
+            try:
+                by_region.append(await self._call("GET", f"{base}/regions/{quoted(region)}"))
+            except (AccessError, RefusedError) as error:
+                untold.append(f"{region} ({error})")
+        limits: list[Mapping[str, Any]] = []
+        try:
+            limits = await self._limits()
+        except (AccessError, RefusedError) as error:
+            untold.append(f"Cloud Quotas ({error})")
+        return replace(quotas(project, by_region, limits), untold=tuple(untold))
 
     async def advice(
         self, region: str, machine: str, count: int, model: str

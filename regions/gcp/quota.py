@@ -55,10 +55,14 @@ class Quota:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Quotas:
-    """All that is known, and the limit over all regions and kinds, which binds too."""
+    """All that is known, and the limit over all regions and kinds, which binds too.
+
+    ``untold`` are those who did not tell, each with why: what they would have told is unknown.
+    """
 
     by_key: Mapping[Key, Quota]
     overall: Quota | None
+    untold: tuple[str, ...] = ()
 
     def find(self, region: str, accelerator: str, capacity_type: str) -> Quota | None:
         """Return the quota that such machines draw on; None: none, or none is known.

@@ -147,8 +147,11 @@ class Survey:
             return
         asked = tuple(sorted(regions))
         quotas = await self._due("quota", QUOTA_EVERY_S, lambda: self._adviser.quotas(asked))
-        if quotas is not None:
-            self._quotas = (self._now(), quotas)
+        if quotas is None:
+            return
+        self._quotas = (self._now(), quotas)
+        if quotas.untold:
+            self._troubles["quota"] = f"quota is not told by {', '.join(quotas.untold)}"
 
     async def _look_at_advice(self, wishes: tuple[Wish, ...]) -> None:
         wanted = {each for each in wishes if each.capacity_type in _MODELS}

@@ -128,6 +128,20 @@ async def test_pages_that_go_in_a_circle_are_no_answer() -> None:
             await api.quotas(())
 
 
+async def test_who_may_not_be_asked_is_said_and_what_others_tell_is_kept() -> None:
+    rest = Rest()
+    rest.answers[LIMITS] = failing(403, b'{"error": {"message": "not enabled"}}')
+    rest.answers["/projects/p/regions/us-nowhere1"] = failing(404)
+    async with served(rest) as api:
+        found = await api.quotas((REGION, "us-nowhere1"))
+    assert found.find(REGION, "L4", "FLEX") == Quota(limit=8, used=2, source="Compute Engine")
+    assert found.find(REGION, "H100", "SPOT") == Quota(limit=100, used=0, source="Compute Engine")
+    assert found.untold == (
+        "us-nowhere1 (refused (404))",
+        "Cloud Quotas (not enabled (403))",
+    )
+
+
 async def test_half_of_the_questions_make_no_quota() -> None:
     rest = Rest()
     rest.answers[LIMITS] = failing(503)

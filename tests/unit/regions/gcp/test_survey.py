@@ -38,6 +38,7 @@ class World:
         self.fault: GoogleError | None = None
         self.meanwhile: Callable[[], None] = lambda: None
         self.quota = Quota(limit=64, used=16, source="Compute Engine")
+        self.untold: tuple[str, ...] = ()
 
     async def look(self) -> Fleet:
         self._hear("clusters")
@@ -47,7 +48,8 @@ class World:
 
     async def quotas(self, regions: tuple[str, ...]) -> Quotas:
         self._hear(regions)
-        return Quotas(by_key={(REGION, "H100", PREEMPTIBLE): self.quota}, overall=None)
+        found = {(REGION, "H100", PREEMPTIBLE): self.quota}
+        return Quotas(by_key=found, overall=None, untold=self.untold)
 
     async def advice(self, region: str, machine: str, count: int, model: str) -> tuple[Advice, ...]:
         self._hear((region, machine, count, model))
@@ -183,3 +185,16 @@ async def test_of_too_many_wishes_all_have_their_turn(
     clock.wait(1)
     await survey.look(wishes)
     assert all(survey.advice(each) is not None for each in wishes)
+
+
+async def test_who_does_not_tell_of_quota_is_said_until_it_does(
+    world: World, clock: HandReadings, survey: Survey
+) -> None:
+    world.untold = ("Cloud Quotas (not enabled (403))",)
+    await survey.look(())
+    assert survey.troubles == ("quota is not told by Cloud Quotas (not enabled (403))",)
+    assert survey.quota(REGION, "H100", "SPOT") == world.quota
+    world.untold = ()
+    clock.wait(QUOTA_EVERY_S)
+    await survey.look(())
+    assert not survey.troubles
