@@ -16,14 +16,15 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from broker.cli.main import main as cli
 from tests.cluster.rig import fleet
 from tests.cluster.rig.brokerd import IMAGE, PRICES, TEAM, Brokerd, Joined
 from tests.cluster.rig.building import RigNotBuiltError, build
+from tests.cluster.rig.certificates import PLAIN_USERS
 from tests.cluster.rig.children import ROOT, last_lines
-from tests.cluster.rig.manifests import namespace
 from tests.cluster.rig.region import Region
 from tests.cluster.rig.rig import Rig
 from tests.cluster.rig.waiting import wait_until
@@ -33,6 +34,7 @@ REGIONS = {
     "europe-west4": "europe-west4-b",
     "asia-east1": "asia-east1-c",
 }
+QUEUE = "training"
 NODES = {"RESERVED": 2, "ON_DEMAND": 2, "SPOT": 4}
 SHARES = (
     fleet.Share(capacity_type="RESERVED", nominal=16),
@@ -121,7 +123,8 @@ def serve(folder: Path) -> None:
                 brokerd = Brokerd(state / "broker", members)
                 try:
                     brokerd.start()
-                    (folder / READY).write_text(next_steps(brokerd))
+                    admins = {name: one.kubeconfig() for name, one in rig.regions.items()}
+                    (folder / READY).write_text(next_steps(brokerd, admins))
                     while True:
                         time.sleep(3600)
                 finally:
@@ -132,25 +135,33 @@ def serve(folder: Path) -> None:
 
 
 def member(region: Region) -> Joined:
-    """Equip a region as a platform team would, and return how a brokerd joins it."""
+    """Equip a region as a platform team would, and return how a brokerd joins it.
+
+    The broker is a user that has the rights of ``broker regions bootstrap``, and no others.
+    """
     fleet.equip(region, REGIONS[region.name], NODES)
-    region.api.apply(
-        namespace(TEAM),
-        fleet.cluster_queue("training", SHARES, cohort="research"),
-        fleet.local_queue("training", TEAM, "training"),
+    region.api.apply(fleet.cluster_queue(QUEUE, SHARES, cohort="research"))
+    broker, admin = PLAIN_USERS[0], str(region.kubeconfig())
+    code = cli(
+        [
+            *("regions", "bootstrap", "--kubeconfig", admin, "--namespace", TEAM, "--user", broker),
+            # Its gangs find the store in a directory of their machine.
+            *("--queue", f"{QUEUE}={QUEUE}", "--pod-security", "privileged", "--apply", "--yes"),
+        ]
     )
+    assert code == 0, f"{region.name} could not be set up"
     return Joined(
         region=region.name,
-        kubeconfig=region.kubeconfig(),
+        kubeconfig=region.kubeconfig(broker),
         namespace=TEAM,
-        queue="training",
+        queue=QUEUE,
         store=region.store,
         prices=PRICES,
     )
 
 
-def next_steps(brokerd: Brokerd) -> str:
-    """Say where everything is, and what to type next."""
+def next_steps(brokerd: Brokerd, admins: Mapping[str, Path]) -> str:
+    """Say where everything is, and what to type next. ``admins`` are kubeconfigs by region."""
     client = str(Path(sys.executable).parent / "broker")
     submit = (
         f"{client} submit --name first --image {IMAGE} --hardware 2x8xH100 --capacity spot"
@@ -158,7 +169,7 @@ def next_steps(brokerd: Brokerd) -> str:
     )
     lines = [
         f"brokerd runs on {len(brokerd.members)} regions; its log is {brokerd.log}",
-        *(f"export KUBECONFIG={each.kubeconfig}  # {each.region}" for each in brokerd.members),
+        *(f"export KUBECONFIG={path}  # {region}, as its admin" for region, path in admins.items()),
         "",
         "in a shell of your own:",
         f"  export BROKER_SERVER={brokerd.address} BROKER_TEAM={TEAM}",
