@@ -47,8 +47,9 @@ def login(settings: Settings) -> tuple[str, ...]:
     where = f"{ACCOUNT} --namespace {settings.account_namespace}"
     return (
         "No credential is made here, for a file with a token is a secret to be kept.",
-        "A brokerd that runs in this cluster runs as the account below (credentials: in-cluster).",
+        "A brokerd that runs in this cluster runs as the account below (in_cluster = true).",
         f"One that runs elsewhere needs a kubeconfig with a token: kubectl create token {where}.",
+        "Such a token ends after an hour, or --duration; brokerd takes a new one from the file.",
         "On GKE name the broker's Google identity instead (--user): then no token is kept at all.",
     )
 
@@ -66,6 +67,9 @@ def entry(settings: Settings, name: str = "") -> tuple[str, ...]:
         'region = "REGION"',
         f'namespace = "{settings.namespace}"',
         f"queues = [{queues}]",
+        'kubeconfig = "/FILE"  # or in_cluster = true, or gke = "projects/.../clusters/..."',
+        'store = "/DIRECTORY"  # the region\'s store, as brokerd reaches it',
+        'profiles = "/FILE"  # where gangs find that store, and what else they get',
     )
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-import tomllib
 from pathlib import Path
 
 import pytest
@@ -13,7 +12,7 @@ import yaml
 
 from broker.cli import exits
 from broker.cli.main import main
-from broker.config import Kueue
+from broker.config import Kueue, parse
 from regions.kueue.bootstrap import Settings
 from regions.kueue.printed import entry
 from tests.house.tree import ROOT
@@ -65,17 +64,20 @@ def test_programs_get_the_same_with_what_it_grants(capsys: pytest.CaptureFixture
     assert local["manifest"]["spec"] == {"clusterQueue": "broker"}
 
 
-def test_what_brokerd_is_to_be_told_is_what_it_understands() -> None:
+def test_what_brokerd_is_to_be_told_is_all_that_it_wants() -> None:
     settings = Settings(namespace="lab", queues={"a": "x", "b": "y"})
-    (table,) = tomllib.loads("\n".join(entry(settings, "eu")))["clusters"]
-    assert table == {
-        "kind": "kueue",
-        "name": "eu",
-        "region": "REGION",
-        "namespace": "lab",
-        "queues": ["a", "b"],
-    }
-    assert table.keys() - {"kind"} - set(Kueue.__struct_fields__) == set()
+    said = "\n".join(entry(settings, "eu")).replace("REGION", "europe-west4")
+    assert parse(said.encode(), "printed").clusters == (
+        Kueue(
+            name="eu",
+            region="europe-west4",
+            namespace="lab",
+            queues=("a", "b"),
+            kubeconfig="/FILE",
+            store="/DIRECTORY",
+            profiles="/FILE",
+        ),
+    )
 
 
 def test_a_directory_gets_a_file_for_each_kind_of_thing(
