@@ -20,6 +20,7 @@ from regions.kueue.members import Member, Members
 from regions.kueue.objects import kinds
 from regions.kueue.objects.job_set import JobSet
 from regions.kueue.objects.pod import Pod
+from regions.kueue.put_out import PutOut, starters
 from regions.kueue.recalling import Recalled
 from regions.kueue.scene import Scene
 from regions.kueue.telling import sentence, word_seen
@@ -53,7 +54,7 @@ class Placements:
     def __init__(self, fresh_s: float) -> None:
         self._fresh_s = fresh_s
         self._shown: dict[str, Shown] = {}
-        self._put_out: dict[str, Verdict] = {}
+        self._put_out = PutOut()
         self._ends: dict[str, Verdict] = {}
 
     @property
@@ -76,7 +77,7 @@ class Placements:
         Of ``missing`` processes it is not known whether they run: their gangs are not over.
         """
         gate = _Gate(look, monotonic_s, self._fresh_s)
-        found = {}
+        started, found = starters(look), dict[str, Shown]()
         for placement, gang in scene.gangs.items():
             if gang.meta.labels.get(names.PART) == names.OCCUPIED_PART:
                 former = self._shown.get(placement)
@@ -90,7 +91,8 @@ class Placements:
                 continue
             own = members.of(gang.meta.uid)
             evidence = _with_the_gone(scene.evidence(gang, now_s), own)
-            one = self._one(scene, placement, evidence, own)
+            starter = started.get(placement)
+            one = self._one(scene, placement, evidence, own, started_by=starter)
             found[placement] = replace(one, seen=gate.joined(one.seen, gang.members))
         for placement, before in self._shown.items():
             if placement not in found:
@@ -102,21 +104,24 @@ class Placements:
         for name in over[: max(0, len(over) - MAX_LEFT)]:
             del found[name]
         here = {gang.meta.uid for gang in scene.gangs.values()}
-        self._put_out = {uid: said for uid, said in self._put_out.items() if uid in here}
+        self._put_out.keep(here)
         self._ends = {uid: said for uid, said in self._ends.items() if uid in here}
         self._shown = found
         return found
 
     def _one(
-        self, scene: Scene, placement: str, evidence: Evidence, members: tuple[Member, ...]
+        self,
+        scene: Scene,
+        placement: str,
+        evidence: Evidence,
+        members: tuple[Member, ...],
+        *,
+        started_by: frozenset[str] | None,
     ) -> Shown:
         uid, workload = evidence.job_set.meta.uid, evidence.workload
         said = explain(evidence)
-        is_going = said.word == Word.BEING_REMOVED
-        if workload is not None and workload.holds("Evicted") and not is_going:
-            self._put_out.setdefault(uid, said)
-        # Whatever its cluster does with it afterwards: it was put out, and that was its end.
-        said = self._put_out.get(uid) or self._of_end(uid, said)
+        put_out = self._put_out.judge(evidence, said, members, started_by)
+        said = put_out or self._of_end(uid, said)
         stage = stage_of(evidence, members)
         place = scene.place(workload) if stage is Stage.QUEUED else None
         if said.word == Word.NOT_LOOKED_AT_YET and place is not None:
