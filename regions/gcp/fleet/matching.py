@@ -38,6 +38,7 @@ def labels_of(pool: Pool) -> Mapping[str, str]:
         **pool.labels,
         f"{_GKE}nodepool": pool.name,
         "node.kubernetes.io/instance-type": pool.machine,
+        "cloud.google.com/machine-family": pool.machine.partition("-")[0],
     }
     if pool.accelerator_type:
         labels[f"{_GKE}accelerator"] = pool.accelerator_type

@@ -50,6 +50,8 @@ POOLS = (
         ({f"{GKE}spot": "true", ZONE: "us-central1-a"}, ["spot"]),
         ({f"{GKE}spot": "true", ZONE: "us-central1-f"}, []),
         ({"topology.kubernetes.io/region": "us-central1", "team": "ml"}, ["spot"]),
+        ({"cloud.google.com/machine-family": "a3", "team": "ml"}, ["spot"]),
+        ({"cloud.google.com/machine-family": "g2"}, []),
     ],
 )
 def test_a_flavor_takes_the_nodes_that_carry_its_labels(
