@@ -13,7 +13,7 @@ from google.cloud import billing_v1
 from google.oauth2.credentials import Credentials
 
 from broker.fleet.fleet import Work
-from broker.fleet.google import find_endpoint, google_prices
+from broker.fleet.google import Projects, find_endpoint, google_prices
 from regions.gcp.identity import Identity
 from regions.gcp.prices.book import Ask, Quote
 from regions.gcp.prices.keeping import PriceKeeper
@@ -61,6 +61,29 @@ async def test_a_cluster_that_no_listing_names_is_said_and_asked_for_again() -> 
         with pytest.raises(AccessError, match=f"{NAME}: .*no such cluster; us-central1-b did not"):
             await api.ask("GET", "/version")
         await api.close()
+
+
+async def test_a_project_is_surveyed_once_for_all_of_its_clusters_and_its_silence_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", str(tmp_path / "none.json"))
+    projects = Projects()
+    scouts = [projects.scout(NAME), projects.scout(NAME.replace("research", "other"))]
+    ((name, work),) = projects.works
+    assert name == "survey p"
+    assert {each.report(()).notes for each in scouts} == {("Google was not asked yet",)}
+
+    async def kept() -> None:
+        await work()
+
+    running = asyncio.create_task(kept())
+    try:
+        async with asyncio.timeout(30):
+            while not all("Credentials" in each.report(()).notes[0] for each in scouts):
+                await asyncio.wait({running}, timeout=0.02)
+                assert not running.done()
+    finally:
+        running.cancel()
 
 
 FLEX = Ask(region="us-central1", capacity_type="FLEX", accelerator="H100", per_node=8)

@@ -14,6 +14,7 @@ from google.auth.exceptions import DefaultCredentialsError, RefreshError
 from regions.gcp.channels import catalog_client, fleet_client
 from regions.gcp.errors import AccessError
 from regions.gcp.identity import RENEW_AHEAD_S, Identity, Tokens, find_identity
+from regions.gcp.surveying import surveying
 from tests.unit.regions.gcp.making import NOW_S
 
 LIFE_S = 3600.0
@@ -119,6 +120,14 @@ async def test_clients_are_made_without_a_question() -> None:
             ("grpc_asyncio", "container.googleapis.com:443"),
             ("grpc_asyncio", "cloudbilling.googleapis.com:443"),
         ]
+
+
+async def test_a_survey_is_opened_with_the_machines_own_identity_and_asks_nothing_yet(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(google.auth, "default", lambda **_: (AnonymousCredentials(), "p"))
+    async with surveying("p") as survey:
+        assert (survey.fleet, survey.troubles) == (None, ())
 
 
 def _failing(fault: Exception) -> Callable[..., None]:
