@@ -1,6 +1,8 @@
-"""Images: what a registry says of them is judged here, before any of it is fetched.
+"""Images: looked up, checked for a platform, and copied between registries by digest.
 
-All of it is pure: ``reference``, ``manifest``, ``plan``, ``challenge``, ``headers``, ``locations``,
-``answers``. Registries are hostile until their bytes had the digest that was asked for. Begin with
-``plan.plan``.
+What an image is made of is judged by pure code (``reference``, ``manifest``, ``plan``,
+``challenge``, ``headers``, ``locations``, ``answers``); what a registry is asked is ``registry``,
+``download`` and ``upload``, over ``wire`` and with ``login``. Registries are hostile until their
+bytes had the digest that was asked for. Begin with ``copying.Copier.copy`` and
+``resolving.resolve``.
 """

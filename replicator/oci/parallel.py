@@ -1,0 +1,32 @@
+"""Several things at once, a bounded number of them, with one error for all.
+
+Read ``each``.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable
+from typing import TypeVar
+
+T = TypeVar("T")
+
+
+async def each(items: Iterable[T], work: Callable[[T], Awaitable[None]], *, at_once: int) -> None:
+    """Do the work for all items. The first that fails ends the others, and its error is raised."""
+    waiting = iter(items)
+
+    async def worker() -> None:
+        for item in waiting:
+            await work(item)
+
+    try:
+        async with asyncio.TaskGroup() as tasks:
+            for _ in range(at_once):
+                tasks.create_task(worker())
+    except ExceptionGroup as group:
+        raise _first(group) from None
+
+
+def _first(error: Exception) -> Exception:
+    while isinstance(error, ExceptionGroup):
+        error = error.exceptions[0]
+    return error
