@@ -52,12 +52,14 @@ def is_waiting(workload: Workload) -> bool:
     return workload.is_active and not workload.admitted_to and not workload.is_finished
 
 
-def places(line: Iterable[Waiting]) -> dict[str, tuple[int, int]]:
-    """Return how many stand before each of a line, and their GPUs, by its key."""
-    found, gpus = {}, 0
-    for place, each in enumerate(line):
-        found[each.key] = (place, gpus)
-        gpus += each.gpus
+def places(lines: Mapping[str, Iterable[Waiting]]) -> dict[str, tuple[int, int]]:
+    """Return how many stand before each who waits in its line, and their GPUs, by its key."""
+    found = {}
+    for line in lines.values():
+        gpus = 0
+        for place, each in enumerate(line):
+            found[each.key] = (place, gpus)
+            gpus += each.gpus
     return found
 
 

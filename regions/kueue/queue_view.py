@@ -49,12 +49,14 @@ class QueueSettings:
 class QueuesSeen:
     """The queues, and sentences for ops on what cannot be offered, or contradicts itself.
 
-    ``known`` says where prices are from.
+    ``known`` says where prices are from. ``places``: how many stand before each Workload that
+    waits, and their GPUs, by its key.
     """
 
     queues: tuple[QueueSeen, ...]
     doubts: tuple[str, ...]
     known: tuple[KnownSeen, ...] = ()
+    places: Mapping[str, tuple[int, int]] = field(default_factory=dict)
 
 
 def queues_seen(snapshot: Snapshot, settings: QueueSettings, now_s: float) -> QueuesSeen:
@@ -68,7 +70,9 @@ def queues_seen(snapshot: Snapshot, settings: QueueSettings, now_s: float) -> Qu
     ]
     queues = tuple(look.queue(queue) for queue in sorted(ours, key=lambda each: each.meta.name))
     doubts = tuple(dict.fromkeys(look.doubts))
-    return QueuesSeen(queues=queues, doubts=doubts, known=tuple(look.known))
+    return QueuesSeen(
+        queues=queues, doubts=doubts, known=tuple(look.known), places=ahead.places(look.lines)
+    )
 
 
 class _Look:
@@ -87,7 +91,7 @@ class _Look:
             is_whole=all(each.is_whole for each in trees),
         )
         queue_of = {key: each.cluster_queue for key, each in snapshot.local_queues.objects.items()}
-        self._lines = ahead.lines(snapshot.workloads.objects.values(), queue_of)
+        self.lines = ahead.lines(snapshot.workloads.objects.values(), queue_of)
         self._in_use = machines.taken(snapshot.pods.objects.values())
 
     def _held_now(self) -> Iterable[ClusterQueue]:
@@ -116,7 +120,7 @@ class _Look:
         if not all(each.is_whole for each in seen):
             is_told = self._snapshot.cluster_queues.is_known
             return (above.pending if above is not None and is_told else None), None
-        line = self._lines.get(queue.cluster_queue, ())
+        line = self.lines.get(queue.cluster_queue, ())
         return len(line), sum(each.gpus for each in line)
 
     def _flavors(self, local: LocalQueue, queue: ClusterQueue) -> Iterable[FlavorSeen]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, TypeVar
 
-from regions.kueue import ahead, names
+from regions.kueue import names
 from regions.kueue.explanation import Evidence
 from regions.kueue.manifest import QUEUE_LABEL
 from regions.kueue.objects import kinds
@@ -29,13 +29,17 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, kw_only=True)
 class Scene:
-    """What is known. ``namespace`` is ours. What several gangs need is worked out once."""
+    """What is known. ``namespace`` is ours. What several gangs need is worked out once.
+
+    ``places`` are those of all who wait, as of a moment ago.
+    """
 
     namespace: str
     snapshot: Snapshot
     job_sets: Seen[JobSet]
     requests: Seen[ProvisioningRequest]
     events: Seen[Event]
+    places: Mapping[str, tuple[int, int]]
 
     @cached_property
     def gangs(self) -> Mapping[str, JobSet]:
@@ -81,7 +85,7 @@ class Scene:
         seen = (snapshot.workloads, snapshot.local_queues)
         if workload is None or not all(each.is_whole for each in seen):
             return None
-        return self._places.get(workload.meta.key)
+        return self.places.get(workload.meta.key)
 
     def evidence(self, gang: JobSet, now_s: float) -> Evidence:
         """Gather all that is told of one gang. ``now_s`` is in Unix seconds."""
@@ -135,15 +139,6 @@ class Scene:
         if f"{self.namespace}/{queue}" in snapshot.local_queues.unreadable:
             found.add(kinds.LOCAL_QUEUES.plural)
         return frozenset(found)
-
-    @cached_property
-    def _places(self) -> Mapping[str, tuple[int, int]]:
-        queues = self.snapshot.local_queues.objects
-        queue_of = {key: each.cluster_queue for key, each in queues.items()}
-        found: dict[str, tuple[int, int]] = {}
-        for line in ahead.lines(self.snapshot.workloads.objects.values(), queue_of).values():
-            found |= ahead.places(line)
-        return found
 
     @cached_property
     def _workloads(self) -> Mapping[str, Workload]:

@@ -10,7 +10,8 @@ from dataclasses import replace
 from typing import Any
 
 from regions.capacity import KnownSeen, QueueSeen
-from regions.kueue import drift, held_in_vain, snapshot
+from regions.kueue import drift, held_in_vain
+from regions.kueue import snapshot as snapshots
 from regions.kueue.clock import Clock
 from regions.kueue.objects.priority_class import PriorityClass
 from regions.kueue.queue_view import QueuesSeen, queues_seen
@@ -18,10 +19,13 @@ from regions.kueue.scene import Scene
 from regions.kueue.scout import dressed
 from regions.kueue.sight import Sight, snapshot_of
 from regions.kueue.sites import KueueSettings
-from regions.kueue.snapshot import Seen
+from regions.kueue.snapshot import Seen, Snapshot
 
 SCENE_S = 30.0
 """How long what was gathered is looked at again while nothing changed."""
+SHARE = 20
+"""What concerns the whole of a cluster is worked out anew when so many times as long has passed as
+it takes: with ten thousand Workloads that is a part of a second, and any of them changes it."""
 NEWS = ("job sets", "pods", "requests", "local queues")
 """What changes for us: others' workloads and all nodes' heartbeats are no news."""
 MUST_BE_SEEN = ("local queues", "workloads", "job sets", "pods")
@@ -47,6 +51,8 @@ class Survey:
         self._scene: Scene | None = None
         self._scene_mark: object = None
         self._scene_s = 0.0
+        self._reckoned_until_s = 0.0
+        self._is_owed = False
         self._queues = QueuesSeen(queues=(), doubts=())
         self._drift: dict[drift.Drift, float] = {}
 
@@ -69,34 +75,44 @@ class Survey:
         """Return all that is known, gathered anew only when something changed or time passed."""
         mark, now_s = self._sight.generations(), self._clock.monotonic_s()
         is_same = mark == self._scene_mark and now_s - self._scene_s < SCENE_S
-        if self._scene is not None and is_same:
+        is_owed = self._is_owed and now_s >= self._reckoned_until_s
+        if self._scene is not None and is_same and not is_owed:
             return self._scene
         # A cache is read while it changes: what was gathered is to stay as it was.
         known = {name: _kept(each) for name, (_, each) in self._sight.known().items()}
+        snapshot = snapshot_of(known)
+        self._is_owed = now_s < self._reckoned_until_s
+        if not self._is_owed:
+            self._reckon(snapshot, now_s)
+            ended_s = self._clock.monotonic_s()
+            self._reckoned_until_s = ended_s + min(SHARE * (ended_s - now_s), SCENE_S)
         self._scene = Scene(
             namespace=self._settings.namespace,
-            snapshot=snapshot_of(known),
+            snapshot=snapshot,
             job_sets=known["job sets"],
             requests=known["requests"],
             events=known["events"],
+            places=self._queues.places,
         )
         self._scene_mark, self._scene_s = mark, now_s
-        wall_s = self._wall_s()
-        found = queues_seen(self._scene.snapshot, self._settings.queues, wall_s)
-        self._queues = replace(found, queues=dressed(found.queues, self._settings.profiles))
-        workloads = self._scene.snapshot.workloads.objects.values()
-        self.doubts = (
-            *self._queues.doubts,
-            *self._lost(self._scene, now_s),
-            *held_in_vain.sentences(workloads, wall_s),
-        )
         return self._scene
 
-    def _lost(self, scene: Scene, now_s: float) -> Iterable[str]:
+    def _reckon(self, snapshot: Snapshot, now_s: float) -> None:
+        """Work out what concerns the whole of the cluster."""
+        wall_s = self._wall_s()
+        found = queues_seen(snapshot, self._settings.queues, wall_s)
+        self._queues = replace(found, queues=dressed(found.queues, self._settings.profiles))
+        self.doubts = (
+            *self._queues.doubts,
+            *self._lost(snapshot, now_s),
+            *held_in_vain.sentences(snapshot.workloads.objects.values(), wall_s),
+        )
+
+    def _lost(self, snapshot: Snapshot, now_s: float) -> Iterable[str]:
         """Say which quota nobody holds and nobody can have; unless all Workloads are seen, none."""
-        workloads, found = scene.snapshot.workloads, frozenset[drift.Drift]()
+        workloads, found = snapshot.workloads, frozenset[drift.Drift]()
         if workloads.is_whole:
-            queues = scene.snapshot.cluster_queues.objects.values()
+            queues = snapshot.cluster_queues.objects.values()
             found = drift.differences(queues, drift.held(workloads.objects.values()))
         self._drift = drift.lasting(self._drift, found, now_s)
         return [each.sentence() for each in drift.settled(self._drift, now_s)]
@@ -106,11 +122,11 @@ class Survey:
         known = self._sight.known().values()
         lacks = self._sight.served.blind if self._sight.served is not None else ()
         hidden = [one.reason for one in scene.job_sets.unreadable.values()]
-        return (*snapshot.blind(known), *lacks, *hidden[: snapshot.SAID])
+        return (*snapshots.blind(known), *lacks, *hidden[: snapshots.SAID])
 
     def narrow(self) -> tuple[str, ...]:
         """Say what else is not seen, which leaves figures open."""
-        return snapshot.narrow(self._sight.known().values())
+        return snapshots.narrow(self._sight.known().values())
 
     def is_in_doubt(self) -> bool:
         """Whether something stands in the way of what has to be seen, just now."""

@@ -88,7 +88,7 @@ def test_it_is_told_how_many_gpus_stand_before() -> None:
     assert line[0] == Waiting(
         key="team/a", uid="uid-of-a", priority=0, since_s=1793491200.0, gpus=16
     )
-    assert ahead.places(line) == {
+    assert ahead.places({"cq": line}) == {
         "team/a": (0, 0),
         "team/counted": (1, 16),
         "team/d": (2, 28),

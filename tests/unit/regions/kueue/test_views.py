@@ -12,6 +12,7 @@ from regions.kueue.machine_times import history
 from regions.kueue.manifest import QUEUE_LABEL
 from regions.kueue.members import Member, Members
 from regions.kueue.objects.job_set import JobSet
+from regions.kueue.queue_view import QueueSettings, queues_seen
 from regions.kueue.scene import JOB_UID, Scene
 from regions.kueue.snapshot import Seen, Snapshot
 from regions.kueue.views import OCCUPIED_S, Placements, Shown, is_worn_out, to_let_go
@@ -97,7 +98,12 @@ class Story:
         snapshot = replace(snapshot, **changes.pop("snapshot", {}))
         gangs: Seen[JobSet] = replace(known(*job_sets), **changes)
         scene = Scene(
-            namespace=OURS, snapshot=snapshot, job_sets=gangs, requests=known(), events=known()
+            namespace=OURS,
+            snapshot=snapshot,
+            job_sets=gangs,
+            requests=known(),
+            events=known(),
+            places=queues_seen(snapshot, QueueSettings(namespace=OURS), NOW_S).places,
         )
         self.members.look(snapshot.pods, snapshot.nodes, OURS, NOW_S)
         return self.placements.look(scene, self.members, NOTHING, now_s=NOW_S, monotonic_s=1.0)

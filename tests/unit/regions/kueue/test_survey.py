@@ -1,0 +1,84 @@
+"""What concerns the whole of a cluster is worked out as often as its cost allows, and no less."""
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from regions.kueue.objects.kinds import decode
+from regions.kueue.priced import Priced
+from regions.kueue.profiles import Profiles
+from regions.kueue.queue_view import QueueSettings
+from regions.kueue.sight import Sight
+from regions.kueue.sites import KueueSettings
+from regions.kueue.survey import SCENE_S, SHARE, Survey
+from tests.unit.regions.kueue import kube
+from tests.unit.regions.kueue.clocks import StepClock
+from tests.unit.regions.kueue.making import make_profile
+from tests.unit.regions.kueue.servers import Server, serving
+from tests.unit.regions.kueue.test_queue_view import SPOT, local_queue
+from tests.unit.regions.kueue.test_sight import OURS, Cluster, all_heard, until, watched
+
+KUEUE = "/apis/kueue.x-k8s.io/v1beta2"
+
+
+@pytest.fixture
+async def server() -> AsyncIterator[Server]:
+    async with serving() as found:
+        yield found
+
+
+class Costly:
+    """A survey whose figures cost some seconds each time."""
+
+    def __init__(self, seen: Sight, clock: StepClock, cost_s: float) -> None:
+        self.times = 0
+        self._clock = clock
+        self._cost_s = cost_s
+        queues = QueueSettings(namespace=OURS, price_of=self._price)
+        settings = KueueSettings(
+            cluster="west",
+            region="eu-west4",
+            queues=queues,
+            profiles=Profiles(default=make_profile(), flavors={}),
+        )
+        self._seen = seen
+        self.survey = Survey(seen, settings, clock, lambda: 1_000_000.0)
+
+    def _price(self, *_: object) -> Priced:
+        self.times += 1
+        self._clock.now_s += self._cost_s
+        return Priced(per_gpu_hour=None)
+
+    def come(self, name: str) -> None:
+        """Have a workload come, that waits."""
+        informer = self._seen.informer("workloads")
+        assert informer is not None
+        informer.cache.put(f"{OURS}/{name}", decode(informer.kind, "v1beta2", kube.workload(name)))
+
+    def pending(self) -> int | None:
+        self.survey.scene()
+        (queue,) = self.survey.queues
+        return queue.pending
+
+
+@pytest.mark.parametrize(("cost_s", "rest_s"), [(0.0, 0.0), (0.3, SHARE * 0.3), (60.0, SCENE_S)])
+async def test_figures_of_the_whole_cluster_cost_a_share_of_the_time_at_most(
+    server: Server, cost_s: float, rest_s: float
+) -> None:
+    cluster = Cluster()
+    cluster.objects = {
+        f"{KUEUE}/clusterqueues": [kube.cluster_queue("cq")],
+        f"{KUEUE}/localqueues": [local_queue()],
+        f"{KUEUE}/resourceflavors": [kube.flavor("spot", labels=SPOT)],
+        "/api/v1/nodes": [kube.node("n1", labels=SPOT)],
+    }
+    async with watched(server, cluster) as seen:
+        await until(lambda: all_heard(seen))
+        told = Costly(seen, server.clock, cost_s)
+        assert (told.pending(), told.times) == (0, 1)
+        told.come("a")
+        if rest_s:
+            server.clock.now_s += rest_s - 0.1
+            assert (told.pending(), told.times) == (0, 1)
+            server.clock.now_s += 0.2
+        assert (told.pending(), told.times) == (1, 2)
