@@ -88,7 +88,8 @@ class SignalSeen:
 class KnownSeen:
     """One thing that is known of a flavor's capacity and is no event, in words, and from where.
 
-    ``age_s`` is how long ago ``source`` said so, at ``seen_at_s``.
+    ``age_s`` is how long ago ``source`` said so, at ``seen_at_s``. ``is_of_gang``: it was said of a
+    gang, whose name it may hold.
     """
 
     queue: str
@@ -97,3 +98,4 @@ class KnownSeen:
     words: str
     source: str
     age_s: float
+    is_of_gang: bool = False

@@ -105,7 +105,7 @@ class Wanted:
         account = f"account {self.settings.account_namespace}/{ACCOUNT}"
         return (
             f"applied. Give brokerd credentials for it ({who or account}), name it in brokerd's"
-            f" configuration, and see `broker doctor`:\n{lines}"
+            f" configuration, start brokerd again, and see `broker doctor`:\n{lines}"
         )
 
 

@@ -117,6 +117,7 @@ def _known(cluster: str, one: KnownSeen, seen_s: float) -> KnownThing:
         words=told(one.words, SENTENCE_MAX),
         source=told(one.source, NAME_MAX),
         elapsed_s=seen_s - _age(one.age_s),
+        is_of_gang=one.is_of_gang,
     )
 
 

@@ -48,13 +48,17 @@ class HeardSignal:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KnownThing:
-    """One thing that is known of a flavor's capacity, in words, as ``source`` said it then."""
+    """One thing that is known of a flavor's capacity, in words, as ``source`` said it then.
+
+    ``is_of_gang``: it was said of a gang, whosever that is.
+    """
 
     key: FlavorKey
     what: str
     words: str
     source: str
     elapsed_s: float
+    is_of_gang: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -199,4 +199,5 @@ class RegionService(region_service_pb2_grpc.RegionServiceServicer):
         if is_operator():
             return found
         signals = tuple(replace(signal, detail="") for signal in found.signals)
-        return replace(found, signals=signals, notes=())
+        known = tuple(replace(one, words="") if one.is_of_gang else one for one in found.known)
+        return replace(found, signals=signals, known=known, notes=())

@@ -53,6 +53,7 @@ def _scale_up(seen: PlacementSeen, event: Event, now_s: float) -> KnownSeen:
         what=event.reason,
         words=cleaned(event.message, DETAIL_CHARACTERS),
         source=AUTOSCALER,
+        is_of_gang=True,
         age_s=max(0.0, now_s - (event.last_s or now_s)),
     )
 
@@ -65,6 +66,7 @@ def _request(seen: PlacementSeen, said: Condition, eta: float | None, now_s: flo
         what=said.type if said.status else f"{said.type}: not yet",
         words=words if eta is None else f"{words} (in {eta:.0f} s)",
         source=REQUEST,
+        is_of_gang=True,
         age_s=0.0 if said.since_s is None else max(0.0, now_s - said.since_s),
     )
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from broker.model.capacity import FlavorKey
-from broker.model.capacity_seen import CapacitySeen, HeardSignal
+from broker.model.capacity_seen import CapacitySeen, HeardSignal, KnownThing
 from broker.model.sightings import Orphan
 from broker.v1 import (
     broker_service_pb2,
@@ -95,11 +96,24 @@ async def test_a_clusters_own_words_are_for_operators(
         wait_s=None,
         is_unknown=False,
     )
+    asked = KnownThing(
+        key=signal.key,
+        what="Accepted",
+        words="speech-secret-run was queued",
+        source="ProvisioningRequest",
+        elapsed_s=0.0,
+        is_of_gang=True,
+    )
+    quota = replace(asked, what="GPU quota", words="8 free", source="Google", is_of_gang=False)
     notes = ("speech-secret-run is not ours",)
-    out.rig.loops.capacities["alpha"] = CapacitySeen(signals=(signal,), notes=notes)
+    out.rig.loops.capacities["alpha"] = CapacitySeen(
+        signals=(signal,), known=(asked, quota), notes=notes
+    )
     request = region_service_pb2.GetRegionRequest(name="regions/alpha")
     for who in ALL:
         async with out.calling(who) as stubs:
             region = await stubs.regions.GetRegion(request)
         assert [one.kind for one in region.clusters[0].signals] == ["STOCKOUT"]
+        assert [one.subject for one in region.clusters[0].known] == ["Accepted", "GPU quota"]
+        assert region.clusters[0].known[1].message == "8 free"
         assert ("secret" in str(region)) == (who is OLA)

@@ -30,6 +30,7 @@ def test_the_newest_scale_up_is_told_as_it_was_said() -> None:
             words="out of resources",
             source=AUTOSCALER,
             age_s=90.0,
+            is_of_gang=True,
             **OF_IT,
         ),
     )
@@ -56,7 +57,7 @@ def test_the_newest_scale_up_is_told_as_it_was_said() -> None:
 )
 def test_a_request_is_told_by_what_decides(conditions: Any, what: str, words: str) -> None:
     (fact,) = told(requests=[make_request(*conditions)])
-    assert (fact.what, fact.source) == (what, REQUEST)
+    assert (fact.what, fact.source, fact.is_of_gang) == (what, REQUEST, True)
     assert fact.words.startswith(words)
     assert ("(in " in fact.words) is ("ETA" in words)
 
