@@ -14,13 +14,12 @@ if TYPE_CHECKING:
     from broker.v1 import run_pb2
 
 
-def named(placement: placement_pb2.Placement, run: str) -> str:
-    """Return the word with where more of it is said; empty where it waits as one does."""
+def named(placement: placement_pb2.Placement, run: str) -> Iterator[str]:
+    """Yield the word, and where more of it is said; nothing where it waits as one does."""
     word = placement.cluster_word
-    if not _is_news(word):
-        return ""
-    seen = f" at {word.object}" if word.unknown and word.object else ""
-    return f" ({word.word}{seen}; more: broker explain {run})"
+    if _is_news(word):
+        seen = f", seen at {word.object}" if word.unknown and word.object else ""
+        yield f"{word.word}{seen} (more: broker explain {run})"
 
 
 def explained(run: "run_pb2.Run") -> Iterator[str]:

@@ -122,9 +122,11 @@ def _standing(placement: placement_pb2.Placement, run: str, now_s: float) -> str
     said = [here]
     is_running = placement.state == placement_pb2.PLACEMENT_STATE_RUNNING
     if not is_running:
-        waits_for = why.message or words.enum_name(why, "reason")
+        waits_for = (why.message or words.enum_name(why, "reason")).removeprefix(
+            f"{place.region}: "
+        )
         said.append(f"{waits_for}{ahead(placement, waits_for)}")
-    said[-1] += named(placement, run)
+    said += named(placement, run)
     if placement.HasField("expected_time"):
         said.append(f"expected {words.until(placement.expected_time, now_s)}")
     if placement.HasField("machines_end_time"):

@@ -45,7 +45,7 @@ SECRET = placement_pb2.ClusterWord(
 def test_a_status_names_what_is_wrong_and_what_helps_and_an_explanation_tells_all() -> None:
     run = make_run(SECRET, "alpha: a secret is not there: hub")
     assert where(run).endswith(
-        "; alpha: a secret is not there: hub (SECRET_MISSING; more: broker explain digits)"
+        "; a secret is not there: hub; SECRET_MISSING (more: broker explain digits)"
     )
     assert rendered(run, NOW_S).splitlines()[-1] == "  advice      Have it created."
     assert list(explained(run)) == [
@@ -83,7 +83,7 @@ def test_what_nobody_knows_names_the_object_that_shows_it() -> None:
     )
     run = make_run(word, "the cluster says: frobnicated")
     assert where(run).endswith(
-        "; the cluster says: frobnicated (UNKNOWN at pod/x; more: broker explain digits)"
+        "; the cluster says: frobnicated; UNKNOWN, seen at pod/x (more: broker explain digits)"
     )
 
 
