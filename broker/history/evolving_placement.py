@@ -121,8 +121,8 @@ def _added(run: Run, event: PlacementAdded, at: Moment) -> Run:
 
 
 def _seen(placement: Placement, event: PlacementSeen, at: Moment) -> Placement:
-    is_same = event.reason is placement.why.reason and event.state is placement.state
-    since_s = placement.why.since_s if is_same else at.elapsed_s
+    known = _known(placement, event, at)
+    since_s = known[event.reason]
     patience_s = LOOK_AGAIN_S if event.patience_s is None else event.patience_s
     why = Why(
         reason=event.reason,
@@ -142,12 +142,24 @@ def _seen(placement: Placement, event: PlacementSeen, at: Moment) -> Placement:
         seen = moved if placement.withdraw is not None else replace(moved, stuck=None)
     return replace(
         seen,
+        first_given=tuple(known.items()),
         arrival=event.arrival,
         cluster_uid=event.cluster_uid or placement.cluster_uid,
         was_queued=True,
         expected_s=event.expected_s,
         machines_end_s=_last_known(event.machines_end_s, placement.machines_end_s),
     )
+
+
+def _known(placement: Placement, event: PlacementSeen, at: Moment) -> dict[Reason, float]:
+    """Return since when each reason of a state was given, the one that is given now among them.
+
+    A cloud that has no machine tries again and again: each time it would be another wait.
+    """
+    if event.state is not placement.state:
+        return {event.reason: at.elapsed_s}
+    why = placement.why
+    return {event.reason: at.elapsed_s, **dict(placement.first_given), why.reason: why.since_s}
 
 
 def _last_known(told_s: float | None, known_s: float | None) -> float | None:

@@ -98,7 +98,8 @@ class Placement:
     ``cluster_uid`` names the very object in the cluster, empty until seen. ``meter`` counts its
     machines while it is live, ``bill`` is what they came to once it has ended. ``expected_s`` is
     when its cluster expects what it waits for, ``machines_end_s`` when the first of its machines is
-    given back as planned; None: no time was named.
+    given back as planned; None: no time was named. ``first_given`` is since when each reason of its
+    present state is known.
     """
 
     id: str
@@ -121,6 +122,7 @@ class Placement:
     bill: Bill = NOTHING_PAID
     expected_s: float | None = None
     machines_end_s: float | None = None
+    first_given: tuple[tuple[Reason, float], ...] = ()
 
     @property
     def cost(self) -> Decimal:

@@ -16,6 +16,7 @@ from broker.placement.assess import assess
 from broker.placement.hedge import is_full, waiting_legs
 from broker.placement.patience import (
     Remedy,
+    Row,
     hold_s,
     remedy_for,
     row_for,
@@ -53,9 +54,7 @@ def _judge(view: View, run: Run, leg: Placement, now: Moment) -> JudgeStuck | No
     if silent is not None:
         return silent
     row = row_for(leg.why.reason)
-    # Another cause than the one it was judged by is another verdict: its remedy may be another.
-    is_known = leg.stuck is not None and leg.stuck.reason is row.cause
-    if is_known or now.elapsed_s < stuck_at_s(view, leg) or not _is_reported(view, leg):
+    if _is_judged(leg, row) or now.elapsed_s < stuck_at_s(view, leg) or not _is_reported(view, leg):
         return None
     waited = duration(now.since(leg.why.since_s))
     said = f": {leg.why.message}" if leg.why.message else ""
@@ -66,6 +65,18 @@ def _judge(view: View, run: Run, leg: Placement, now: Moment) -> JudgeStuck | No
         evidence=f"{_words(leg.why.reason)} for {waited} {where}{said}",
         action=action_for(view, run, leg, now),
     )
+
+
+def _is_judged(leg: Placement, row: Row) -> bool:
+    """Return whether a verdict on a leg holds still.
+
+    Another cause than the one it was judged by is another verdict, for its remedy may be another.
+    Where that gives machines back after a while, it is the same while: a cloud's causes take turns.
+    """
+    if leg.stuck is None:
+        return False
+    is_moved = remedy_for(leg.stuck.reason) is row.remedy is Remedy.MOVE
+    return is_moved or leg.stuck.reason is row.cause
 
 
 def _silence(view: View, leg: Placement, now: Moment) -> JudgeStuck | None:

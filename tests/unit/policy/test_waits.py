@@ -134,6 +134,35 @@ def test_a_change_of_cause_starts_another_patience() -> None:
     assert causes(scene.told_after(1.0)) == [Reason.PARTIAL_ARRIVAL]
 
 
+def flips(scene: Scene, times: int) -> None:
+    """Let a cloud try again and again, and be out of stock each time."""
+    for _ in range(times):
+        for reason in (Reason.STOCKOUT, Reason.NODES_COMING):
+            scene.story.reported(state=P, reason=reason).wait(5.0)
+
+
+def test_a_cause_that_comes_and_goes_is_judged_when_it_first_came_so_long_ago() -> None:
+    scene = waiting(P, Reason.NODES_COMING)
+    flips(scene, 12)
+    assert causes(scene.told_after(0.0)) == [Reason.NODES_DO_NOT_COME]
+    scene = waiting(P, Reason.NODES_COMING)
+    flips(scene, 6)
+    scene.story.reported(state=Q, reason=Reason.WAITING_FOR_QUOTA)
+    flips(scene, 6)
+    assert causes(scene.told()) == [], "it came on and fell back, and waits anew"
+
+
+def test_machines_are_given_back_by_the_first_verdict_though_its_cause_comes_and_goes() -> None:
+    scene = waiting(P, Reason.STOCKOUT)
+    scene.story.wait(120.0)
+    assert causes(scene.obeys()) == [Reason.STOCKOUT]
+    for _ in range(12):
+        flips(scene, 1)
+        if orders := withdrawn(scene.obeys()):
+            break
+    assert orders == [("alph", Reason.STOCKOUT)]
+
+
 def test_the_evidence_counts_the_nodes_that_came() -> None:
     scene = waiting(P, Reason.NODES_COMING)
     scene.story.reported(
