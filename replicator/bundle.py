@@ -9,7 +9,13 @@ from contextlib import closing
 
 from replicator.errors import Corrupt, NameRefused, NotFound
 from replicator.hashing import OnChunk, is_sha256, sha256_of, verified
-from replicator.stores.port import ContentReader, ContentStore, ContentWriter, Entry
+from replicator.stores.port import (
+    ContentReader,
+    ContentStore,
+    ContentWriter,
+    CopiesByItself,
+    Entry,
+)
 
 
 def bundle_name(sha256: str) -> str:
@@ -48,6 +54,9 @@ def copy_bundle(
     if there is not None:
         return there.size_bytes
     entry = _entry(source, name)
+    if isinstance(destination, CopiesByItself) and destination.can_copy_from(source):
+        destination.copy_from(source, name, entry.generation, on_chunk)
+        return entry.size_bytes
     with (
         closing(source.read(name, entry.generation)) as chunks,
         closing(verified(name, chunks, entry.size_bytes, sha256, on_chunk)) as checked,

@@ -3,8 +3,11 @@
 The order is the safety: data files, then the marker, then the manifest, create-if-absent. Each
 file is published only when its bytes had the checksum of the manifest. So a copy that is killed
 anywhere is never a checkpoint, let alone a replica, and the next call takes up what is there.
-Files are taken up whole: one that was cut off in the middle is read again from its start. Read
-``copy`` first.
+Files are taken up whole: one that was cut off in the middle is read again from its start.
+
+Where the destination copies by itself, its word stands for the checksum: the source's generation
+is the one whose bytes were read when the manifest was made, and the two stores say that theirs are
+the same. To read them here would send every byte through this process, twice. Read ``copy`` first.
 """
 
 from collections.abc import Generator
@@ -17,7 +20,7 @@ from replicator.checkpoint.scan import matches
 from replicator.checkpoint.verify import Depth, Health, verify
 from replicator.errors import Changed, Conflict
 from replicator.hashing import OnChunk, sha256_of, verified
-from replicator.stores.port import ContentReader, ContentStore, Entry
+from replicator.stores.port import ContentReader, ContentStore, CopiesByItself, Entry
 
 
 def copy(
@@ -44,7 +47,7 @@ def copy(
         # What it vouched for does not hold: nobody may rely on it while it is repaired.
         destination.delete(prefix + REPLICA_NAME)
     marker = origin.manifest.marker
-    marker_there = _verified_there(destination, prefix, marker, on_chunk)
+    marker_there = _there(origin, marker, source, destination, on_chunk)
     is_unknown = held.replica is None and marker_there is None
     if is_unknown and destination.stat(prefix + marker.name) is not None:
         raise Conflict(str(origin.path), "the marker of another checkpoint is there")
@@ -63,27 +66,35 @@ def _copy_data(
     origin: Replica, source: ContentReader, destination: ContentStore, on_chunk: OnChunk
 ) -> dict[str, str]:
     """Take up what is there and verified, copy the rest; return the generations by name."""
-    prefix = origin.path.prefix
     generations: dict[str, str] = {}
     missing = []
     for file in origin.manifest.data:
-        there = _verified_there(destination, prefix, file, on_chunk)
+        there = _there(origin, file, source, destination, on_chunk)
         if there is None:
             missing.append(file)
         else:
             generations[file.name] = there.generation
     if missing:
         # A marker over data that is not whole (a damaged disk) would call half a copy complete.
-        destination.delete(prefix + origin.manifest.marker.name)
+        destination.delete(origin.path.prefix + origin.manifest.marker.name)
     for file in missing:
         generations[file.name] = _copy_file(origin, file, source, destination, on_chunk).generation
     return generations
 
 
-def _verified_there(
-    destination: ContentReader, prefix: str, file: FileDigest, on_chunk: OnChunk
+def _there(
+    origin: Replica,
+    file: FileDigest,
+    source: ContentReader,
+    destination: ContentStore,
+    on_chunk: OnChunk,
 ) -> Entry | None:
-    entry = destination.stat(prefix + file.name)
+    """Return the file as it lies in the destination, if it is that of the manifest."""
+    name = origin.path.prefix + file.name
+    if isinstance(destination, CopiesByItself) and destination.can_copy_from(source):
+        on_chunk(0)
+        return destination.find_copy(source, name, origin.generations[file.name])
+    entry = destination.stat(name)
     if entry is None or entry.size_bytes != file.size_bytes:
         return None
     return entry if sha256_of(destination, entry, on_chunk) == file.sha256 else None
@@ -96,9 +107,11 @@ def _copy_file(
     destination: ContentStore,
     on_chunk: OnChunk,
 ) -> Entry:
-    """Stream one file. What lies in its place was found not to be it, so it is replaced."""
-    name = origin.path.prefix + file.name
-    chunks: Generator[bytes, None, None] = source.read(name, origin.generations[file.name])
+    """Copy one file. What lies in its place was found not to be it, so it is replaced."""
+    name, generation = origin.path.prefix + file.name, origin.generations[file.name]
+    if isinstance(destination, CopiesByItself) and destination.can_copy_from(source):
+        return destination.copy_from(source, name, generation, on_chunk)
+    chunks: Generator[bytes, None, None] = source.read(name, generation)
     with (
         closing(chunks),
         closing(verified(name, chunks, file.size_bytes, file.sha256, on_chunk)) as checked,

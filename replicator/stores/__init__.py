@@ -1,7 +1,7 @@
 """Where content lies: the port to a store, and stores that are directories.
 
-Object stores come as further modules beside ``directory``; the contract suite in
-``tests/contract/replicator`` says what they must do.
+Google's buckets are beside them, in ``gcs``, which is imported only where one is configured; the
+contract suite in ``tests/contract/replicator`` says what every store must do.
 """
 
 from replicator.stores.directory import DirectoryStore
@@ -10,6 +10,7 @@ from replicator.stores.port import (
     ContentReader,
     ContentStore,
     ContentWriter,
+    CopiesByItself,
     Entry,
     Listing,
     Refused,
@@ -21,6 +22,7 @@ __all__ = [
     "ContentReader",
     "ContentStore",
     "ContentWriter",
+    "CopiesByItself",
     "DirectoryStore",
     "Entry",
     "Listing",

@@ -27,13 +27,15 @@ from replicator.errors import (
     StoreUnreachable,
     TooLarge,
 )
-from replicator.stores.names import checked, checked_prefix, refusal
-from replicator.stores.port import CHUNK_BYTES, Entry, Listing, Refused
-
-STORE_MARKER = ".store"
-TEMPORARY = ".tmp"
-# A listing is held in memory; a run of a year with 10,000 checkpoints of 64 files stays below.
-MAX_LISTED = 1_000_000
+from replicator.stores.names import (
+    STORE_MARKER,
+    TEMPORARY,
+    checked,
+    checked_content,
+    checked_prefix,
+    refusal,
+)
+from replicator.stores.port import CHUNK_BYTES, MAX_LISTED, Entry, Listing, Refused
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 # O_NONBLOCK: opening a FIFO that somebody put in the place of a file must not hang.
@@ -101,7 +103,7 @@ class DirectoryStore:
 
     def write_if_absent(self, name: str, chunks: Iterable[bytes]) -> Entry | None:
         """Write to a temporary file, sync, and link it to its name, which fails if it is taken."""
-        if self.stat(name) is not None:
+        if self.stat(checked_content(name)) is not None:
             return None
         return self._write(name, chunks, _link)
 
@@ -154,9 +156,7 @@ class DirectoryStore:
     def _write(
         self, name: str, chunks: Iterable[bytes], publish: Callable[[int, str, int, str], bool]
     ) -> Entry | None:
-        if name.partition("/")[0] in (STORE_MARKER, TEMPORARY):
-            raise NameRefused(name, "the store keeps this name for itself")
-        checked(name)
+        checked_content(name)
         temporary = secrets.token_hex(16)
         with _translated(name), self._opened_root() as root:
             _make_folder(root, TEMPORARY)

@@ -11,6 +11,10 @@ from replicator.errors import NameRefused
 # The limits of the narrowest stores: 255 bytes a segment on ext4, 1024 bytes a name in GCS.
 MAX_SEGMENT_BYTES = 255
 MAX_NAME_BYTES = 1024
+# What a store keeps at its root for itself: the file that says that it is one, and what is being
+# written there.
+STORE_MARKER = ".store"
+TEMPORARY = ".tmp"
 _UNSAFE = re.compile(r"[\\\x00-\x1f\x7f]")
 
 
@@ -37,6 +41,13 @@ def checked(name: str) -> str:
     if why is not None:
         raise NameRefused(repr(name[:200]), why)
     return name
+
+
+def checked_content(name: str) -> str:
+    """Return ``name`` if content may have it, or raise NameRefused."""
+    if name.partition("/")[0] in (STORE_MARKER, TEMPORARY):
+        raise NameRefused(name, "the store keeps this name for itself")
+    return checked(name)
 
 
 def checked_prefix(prefix: str) -> str:

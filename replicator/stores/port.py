@@ -5,15 +5,17 @@ and never an empty one, and a generation names one content of one object. Names 
 ``names``. Read ``ContentStore`` first.
 """
 
-from collections.abc import Generator, Iterable
+from collections.abc import Callable, Generator, Iterable
 from contextlib import closing
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from replicator.errors import TooLarge
 
 # One chunk in memory per transfer: large enough for sequential disks, small enough for many copies.
 CHUNK_BYTES = 1024 * 1024
+# A listing is held in memory; a run of a year with 10,000 checkpoints of 64 files stays below.
+MAX_LISTED = 1_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,6 +89,37 @@ class ContentWriter(Protocol):
 
     def tidy(self, prefix: str) -> None:
         """Drop what a store keeps for an empty ``prefix``: its empty folders. Removes no object."""
+        ...
+
+
+@runtime_checkable
+class CopiesByItself(Protocol):
+    """What some destinations can do besides: copy from a source of their kind without us.
+
+    No byte passes through this process. Whether the bytes are the same is judged by what the two
+    stores say of them, their sizes and checksums; a generation names one content, so that what was
+    verified of the source's holds for its copy.
+    """
+
+    def can_copy_from(self, source: ContentReader) -> bool:
+        """Whether ``source`` is of that kind. If not, the other two are not to be called."""
+        ...
+
+    def find_copy(self, source: ContentReader, name: str, generation: str) -> Entry | None:
+        """Return the object of that name here, if it has the bytes of that generation there.
+
+        Whoever copied it. Raises NotFound and Changed as ``read`` of the source does.
+        """
+        ...
+
+    def copy_from(
+        self, source: ContentReader, name: str, generation: str, on_chunk: Callable[[int], None]
+    ) -> Entry:
+        """Create or replace the object with exactly that generation of the source's, durably.
+
+        ``on_chunk`` hears of the bytes as they are copied, and raises Cancelled to stop. Raises
+        NotFound and Changed as ``read`` of the source does; then nothing became visible.
+        """
         ...
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from replicator.errors import Changed, NotFound, StoreUnreachable
-from replicator.stores.names import checked, checked_prefix
+from replicator.stores.names import checked, checked_content, checked_prefix
 from replicator.stores.port import CHUNK_BYTES, ContentStore, Entry, Listing
 
 T = TypeVar("T")
@@ -64,7 +64,7 @@ class MemoryObjectStore:
             raise Changed(name, "another generation by now")
 
     def write_if_absent(self, name: str, chunks: Iterable[bytes]) -> Entry | None:
-        self._reach(checked(name))
+        self._reach(checked_content(name))
         data = b"".join(chunks)
         self._reach(name)
         if name in self._objects:
@@ -72,7 +72,7 @@ class MemoryObjectStore:
         return self._write(name, data)
 
     def put(self, name: str, chunks: Iterable[bytes]) -> Entry:
-        self._reach(checked(name))
+        self._reach(checked_content(name))
         data = b"".join(chunks)
         self._reach(name)
         return self._write(name, data)

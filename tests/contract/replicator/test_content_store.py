@@ -1,21 +1,13 @@
-"""What every store of content must do, on the fake and on a real directory."""
+"""What every store of content must do: a fake, a directory, a bucket of Google's."""
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
-from pathlib import Path
 
 import pytest
 
 from replicator.errors import Changed, Corrupt, NameRefused, NotFound
-from replicator.stores import CHUNK_BYTES, ContentStore, DirectoryStore, Entry
-from tests.fakes.object_store import MemoryObjectStore
-
-
-@pytest.fixture(params=["memory", "directory"])
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> ContentStore:
-    if request.param == "memory":
-        return MemoryObjectStore()
-    return DirectoryStore.create(tmp_path / "store")
+from replicator.stores import CHUNK_BYTES, ContentStore, Entry
 
 
 def names(store: ContentStore, prefix: str) -> list[str]:
@@ -43,6 +35,41 @@ def test_a_large_object_comes_in_bounded_chunks(store: ContentStore) -> None:
         pieces = list(chunks)
     assert b"".join(pieces) == data * 2
     assert max(len(piece) for piece in pieces) <= CHUNK_BYTES
+
+
+@pytest.mark.parametrize("size_bytes", [0, 1, 8 << 20, (16 << 20) + 1])
+@pytest.mark.parametrize("replaces", [False, True])
+def test_an_object_of_any_size_is_read_back_as_it_was_written(
+    store: ContentStore, size_bytes: int, replaces: bool
+) -> None:
+    data = bytes(range(251)) * (size_bytes // 251 + 1)
+    data = data[:size_bytes]
+    chunks = [data[at : at + 3_000_000] for at in range(0, size_bytes, 3_000_000)]
+    write = store.put if replaces else store.write_if_absent
+    entry = write("a/one", chunks)
+    assert entry is not None
+    assert (entry.size_bytes, entry) == (size_bytes, store.stat("a/one"))
+    assert read(store, entry) == data
+
+
+def test_a_large_object_is_neither_created_again_nor_kept_from_being_replaced(
+    store: ContentStore,
+) -> None:
+    first = store.put("a/one", [b"1" * (9 << 20)])
+    assert store.write_if_absent("a/one", [b"2" * (9 << 20)]) is None
+    assert store.stat("a/one") == first
+    second = store.put("a/one", [b"3" * (9 << 20)])
+    assert store.stat("a/one") == second
+    assert second.generation != first.generation
+
+
+def test_of_many_that_create_an_object_one_wins(store: ContentStore) -> None:
+    def create(number: int) -> Entry | None:
+        return store.write_if_absent("a/one", [b"%d" % number])
+
+    with ThreadPoolExecutor(4) as threads:
+        won = [entry for entry in threads.map(create, range(8)) if entry is not None]
+    assert [store.stat("a/one")] == won
 
 
 def test_an_object_that_is_there_is_not_created_again(store: ContentStore) -> None:
@@ -132,6 +159,14 @@ def test_names_that_could_climb_out_are_refused(store: ContentStore, name: str) 
         list(store.read(name, "1"))
     with pytest.raises(NameRefused):
         store.list(name + "/")
+
+
+@pytest.mark.parametrize("name", [".store", ".tmp/one"])
+def test_what_a_store_keeps_for_itself_is_refused(store: ContentStore, name: str) -> None:
+    with pytest.raises(NameRefused):
+        store.put(name, [b"1"])
+    with pytest.raises(NameRefused):
+        store.write_if_absent(name, [b"1"])
 
 
 @pytest.mark.parametrize("name", ["x" * 256, "a/" * 600 + "b"])

@@ -38,6 +38,8 @@ class Stored:
     metageneration: int
     created: str
     updated: str
+    crc32c: str
+    md5: str
 
 
 @dataclass(slots=True)
@@ -165,7 +167,7 @@ class Cloud:
     def _write(self, bucket: str, name: str, data: bytes, fields: Fields) -> Stored:
         kept = {key: value for key, value in fields.items() if key in WRITABLE}
         now = self._now()
-        found = Stored(data, kept, next(self._generations), 1, now, now)
+        found = Stored(data, kept, next(self._generations), 1, now, now, crc32c(data), md5(data))
         self.bucket(bucket).objects[name] = found
         return found
 
@@ -208,8 +210,8 @@ def resource(bucket: str, name: str, stored: Stored) -> dict[str, Any]:
         "generation": str(stored.generation),
         "metageneration": str(stored.metageneration),
         "size": str(len(stored.data)),
-        "crc32c": crc32c(stored.data),
-        "md5Hash": md5(stored.data),
+        "crc32c": stored.crc32c,
+        "md5Hash": stored.md5,
         "etag": f"{stored.generation}/{stored.metageneration}",
         "timeCreated": stored.created,
         "updated": stored.updated,

@@ -12,7 +12,7 @@ from http.server import BaseHTTPRequestHandler
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, unquote, urlsplit
 
-from tests.fakes.gcs.cloud import Stored, crc32c, md5, resource
+from tests.fakes.gcs.cloud import Stored, resource
 from tests.fakes.gcs.conditions import Refused
 from tests.fakes.gcs.faults import CUT, HALF, LOST, WRONG, Befalls
 from tests.fakes.gcs.listing import page_of
@@ -197,7 +197,7 @@ class Handler(BaseHTTPRequestHandler):
             "x-goog-generation": str(stored.generation),
             "x-goog-metageneration": str(stored.metageneration),
             "x-goog-stored-content-length": str(total),
-            "x-goog-hash": f"crc32c={crc32c(data)},md5={md5(data)}",
+            "x-goog-hash": f"crc32c={stored.crc32c},md5={stored.md5}",
         }
         asked = re.fullmatch(r"bytes=(\d+)-(\d*)", self.headers.get("range", ""))
         if asked is None:
