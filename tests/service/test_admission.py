@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import socket
+import ssl
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -199,6 +201,26 @@ async def test_nothing_is_served_without_tls(out: Outward) -> None:
         with pytest.raises(grpc.RpcError) as caught:
             await ping(Stubs(channel))
     assert caught.value.code() is C.UNAVAILABLE
+
+
+@pytest.mark.filterwarnings("ignore:ssl.TLSVersion:DeprecationWarning")
+async def test_no_tls_older_than_1_2_is_spoken(out: Outward) -> None:
+    def shaken(version: ssl.TLSVersion) -> str | None:
+        context = ssl.create_default_context(cadata=certificates.roots().decode())
+        context.set_ciphers("ALL:@SECLEVEL=0")  # or this side would refuse it by itself
+        context.set_alpn_protocols(["h2"])
+        context.minimum_version = context.maximum_version = version
+        host, _, port = out.address.rpartition(":")
+        with (
+            socket.create_connection((host, int(port)), timeout=10) as plain,
+            context.wrap_socket(plain, server_hostname=host) as shaking,
+        ):
+            return shaking.version()
+
+    for version in (ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3):
+        assert await asyncio.to_thread(shaken, version) == version.name.replace("_", ".")
+    with pytest.raises((ssl.SSLError, ConnectionError)):
+        await asyncio.to_thread(shaken, ssl.TLSVersion.TLSv1_1)
 
 
 async def test_a_client_that_trusts_others_does_not_speak(out: Outward) -> None:
