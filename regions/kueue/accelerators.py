@@ -78,7 +78,7 @@ def per_node(labels: Mapping[str, str]) -> int | None:
 
 def count(amounts: Mapping[str, int]) -> int:
     """Return how many accelerators there are among amounts of resources."""
-    return sum(amounts.get(resource, 0) for resource in RESOURCES)
+    return sum(max(0, amounts.get(resource, 0)) for resource in RESOURCES)
 
 
 def _called(label: str) -> str:

@@ -26,6 +26,8 @@ from regions.kueue.pod import TRAIN
 CHUNK_BYTES = 64 << 10
 LINE_BYTES = 8 << 20
 """A line that is longer is none: what is printed without an end of line is not held for ever."""
+END_BYTES = 8 << 20
+"""Of the end of a log so much at most: it is held in memory until the end has come."""
 QUIET_S = 300.0
 """A training that prints nothing for so long is asked again; it says nothing of the cluster."""
 LOOK_S = 1.0
@@ -122,7 +124,7 @@ class _Reader:
     async def read(self, offset: int, follow: bool) -> AsyncGenerator[tuple[int, bytes], None]:
         """Yield what was printed after a position, until the log ends or is quiet for long."""
         if offset < 0:
-            async for at, data in self._end(-offset):
+            async for at, data in self._end(min(-offset, END_BYTES)):
                 yield at, data
             return
         mark = self._marks.get((self._member.uid, offset)) if offset else None

@@ -136,6 +136,8 @@ def of_waiting(
 ) -> Heard:
     """Say what a gang without quota waits for. ``flavor`` is the one that it was offered."""
     look_at = f"workload/{workload.meta.name}"
+    if not workload.is_active:
+        return Heard(word=Word.SWITCHED_OFF, look_at=look_at)
     said = find(workload.conditions, "QuotaReserved")
     if said is None or said.status:
         return Heard(word=Word.NOT_LOOKED_AT_YET, look_at=look_at)

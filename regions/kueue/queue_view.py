@@ -90,6 +90,7 @@ class _Look:
             snapshot.cohorts.objects.values(),
             is_whole=all(each.is_whole for each in trees),
         )
+        self._lost = self._tree.in_circles()
         queue_of = {key: each.cluster_queue for key, each in snapshot.local_queues.objects.items()}
         self.lines = ahead.lines(snapshot.workloads.objects.values(), queue_of)
         self._in_use = machines.taken(snapshot.pods.objects.values())
@@ -103,6 +104,11 @@ class _Look:
     def queue(self, queue: LocalQueue) -> QueueSeen:
         """Describe one LocalQueue and the ClusterQueue behind it."""
         above = self._snapshot.cluster_queues.objects.get(queue.cluster_queue)
+        if above is not None and above.meta.name in self._lost:
+            self.doubts.append(
+                f"the cohorts above ClusterQueue {above.meta.name} have no end: Kueue admits"
+                f" nothing there"
+            )
         pending, gpus = self._pending(queue, above)
         return QueueSeen(
             queue=queue.meta.name,

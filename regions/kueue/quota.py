@@ -18,6 +18,8 @@ from regions.kueue.objects.cohort import Cohort
 from regions.kueue.objects.quotas import FlavorResource, Quota, by_flavor
 
 _NO_QUOTA = Quota(nominal=0)
+MOST_LEVELS = 50
+"""Of cohorts above each other: no tree of people who share quota is so deep."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,7 +77,7 @@ class Tree:
             for name, each in self._queues.items()
         }
         for node in [*self._leaves.values(), *self._cohorts.values()]:
-            if node.parent:
+            if node.parent and self._path(node) is not None:
                 self._cohort(node.parent).children.append(node)
 
     def standing(self, queue: str, flavor: str, resource: str) -> Standing | None:
@@ -108,7 +110,7 @@ class Tree:
         )
 
     def in_circles(self) -> frozenset[str]:
-        """Return the ClusterQueues above which cohorts go in a circle."""
+        """Return the ClusterQueues above which cohorts go in a circle, or up without an end."""
         return frozenset(name for name, leaf in self._leaves.items() if self._path(leaf) is None)
 
     def _cohort(self, name: str) -> _Node:
@@ -117,10 +119,10 @@ class Tree:
         return self._cohorts[name]
 
     def _path(self, leaf: _Node) -> list[_Node] | None:
-        """Return the nodes from a queue to its root, None when they go in a circle."""
+        """Return the nodes from one to its root, None when they go in a circle or too far."""
         path, seen = [leaf], set[str]()
         while parent := path[-1].parent:
-            if parent in seen:
+            if parent in seen or len(path) > MOST_LEVELS:
                 return None
             seen.add(parent)
             path.append(self._cohort(parent))

@@ -73,7 +73,7 @@ def read_meta(fields: Fields) -> Meta:
         created_s=meta.time_s("creationTimestamp"),
         deleting_s=meta.time_s("deletionTimestamp"),
         labels=meta.pairs("labels"),
-        annotations=meta.pairs("annotations", ANNOTATIONS),
+        annotations=meta.notes("annotations", ANNOTATIONS),
         owner_kind=owner.text("kind") if owner is not None else "",
         owner_name=owner.text("name") if owner is not None else "",
         owner_uid=owner.text("uid") if owner is not None else "",

@@ -111,12 +111,20 @@ class Fields:
             for resource, raw in self._map(name)
         }
 
-    def pairs(self, name: str, prefixes: tuple[str, ...] = ()) -> Mapping[str, str]:
-        """Return a map of words to words; with ``prefixes``, of those keys only."""
+    def pairs(self, name: str) -> Mapping[str, str]:
+        """Return a map of words to words."""
+        return {key: self._word(raw, f"{name}.{key}") for key, raw in self._map(name)}
+
+    def notes(self, name: str, prefixes: tuple[str, ...]) -> Mapping[str, str]:
+        """Return a map of words to words, of keys that begin so.
+
+        One that is longer than a word is left out: a whole manifest is nothing that we read, and
+        what it stands on can be read without it.
+        """
         return {
             key: self._word(raw, f"{name}.{key}")
             for key, raw in self._map(name)
-            if not prefixes or key.startswith(prefixes)
+            if key.startswith(prefixes) and not (isinstance(raw, str) and len(raw) > LONGEST_TEXT)
         }
 
     def time_s(self, name: str) -> float | None:

@@ -95,6 +95,12 @@ def test_it_is_told_how_many_gpus_stand_before() -> None:
     }
 
 
+def test_who_says_to_ask_for_less_than_nothing_makes_nobody_elses_line_shorter() -> None:
+    odd = workload("a", pod_sets=[kube.pod_set(gpus=-1_000)])
+    line = ahead.lines([odd, workload("b")], QUEUES)
+    assert ahead.places(line) == {"team/a": (0, 0), "team/b": (1, 0)}
+
+
 def test_a_workload_takes_the_flavors_that_its_pods_may_stand_on() -> None:
     spot, tainted = flavor("spot"), flavor("t", nodeTaints=[{"key": "k", "effect": "NoSchedule"}])
     picky = workload("p", pod_sets=[kube.pod_set(nodeSelector={"pool": "spot", "disk": "ssd"})])

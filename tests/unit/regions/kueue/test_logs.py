@@ -8,7 +8,7 @@ import pytest
 from aiohttp import web
 
 from regions.cluster import ClusterUnreachableError, NoSuchLogError
-from regions.kueue.logs import Logs, Printer
+from regions.kueue.logs import END_BYTES, Logs, Printer
 from regions.kueue.members import Member
 from tests.unit.regions.kueue.servers import Server, serving
 
@@ -112,6 +112,13 @@ async def test_any_position_is_found(
     kubelet = Kubelet()
     kubelet.prints(b"one\n", b"two\n", b"three\n")
     assert await read(reading(server, kubelet), offset) == told
+
+
+async def test_no_more_of_the_end_is_held_than_may_be(server: Server) -> None:
+    kubelet = Kubelet()
+    kubelet.prints(*(b"x" * 999_999 + b"\n" for _ in range(10)))
+    ((at, told),) = await read(reading(server, kubelet), -(1 << 62))
+    assert (at, len(told)) == (10_000_000, END_BYTES)
 
 
 async def test_who_comes_back_with_a_position_is_served_from_its_time(server: Server) -> None:

@@ -231,6 +231,14 @@ def test_a_cohort_that_is_not_wholly_seen_lends_nothing_that_is_known() -> None:
         assert spot == dataclasses.replace(SPOT_SEEN, borrowable=None, free=None, most=None)
 
 
+def test_a_queue_whose_cohorts_go_in_a_circle_is_doubted() -> None:
+    ring = known(kinds.COHORTS, {"metadata": kube.meta("all"), "spec": {"parentName": "all"}})
+    found = queues_seen(picture(cohorts=ring), SETTINGS, NOW_S)
+    assert found.doubts == (
+        "the cohorts above ClusterQueue cq have no end: Kueue admits nothing there",
+    )
+
+
 def test_a_flavor_that_nobody_describes_is_not_offered_and_is_doubted() -> None:
     bare = known(kinds.RESOURCE_FLAVORS, kube.flavor("spot", labels={"pool": "x"}))
     found = queues_seen(picture(flavors=bare), SETTINGS, NOW_S)

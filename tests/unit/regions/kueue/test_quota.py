@@ -171,6 +171,14 @@ def test_a_circle_of_cohorts_is_found_and_nothing_is_made_of_it() -> None:
     assert tree.standing("b", "spot", GPU) == standing("b", nodes[1])
 
 
+def test_cohorts_that_go_up_without_an_end_are_no_tree() -> None:
+    tower = [cohort(f"x{at}", f"x{at + 1}") for at in range(5_000)]
+    tree = Tree([queue("a", 8, 2, cohort="x0"), queue("b", 8, 2, cohort="x5000")], tower)
+    assert tree.in_circles() == {"a"}
+    found = [tree.standing(each, "spot", GPU) for each in "ab"]
+    assert [each.free if each is not None else 0 for each in found] == [None, 6]
+
+
 def test_what_was_not_seen_is_not_nothing() -> None:
     blind = standing("a", queue("a", 8, None))
     assert blind == Standing(

@@ -24,6 +24,11 @@ def word_of(**changes: Any) -> Word:
     return Word(explain(make_evidence(**changes)).word)
 
 
+def test_what_was_switched_off_waits_for_nothing() -> None:
+    off = waiting("Inadmissible", "The workload is deactivated", is_active=False)
+    assert word_of(workload=off) is Word.SWITCHED_OFF
+
+
 PREFIX = "couldn't assign flavors to pod set g: "
 GPU_NEVER = (
     "insufficient quota for nvidia.com/gpu in flavor h100-spot, previously considered podsets "
