@@ -83,6 +83,7 @@ class KueueLink:
             clock=clock,
             chance=random.Random(),
             scout=member.scout,
+            wall_s=self._api.time.wall_s,
         )
 
     @property

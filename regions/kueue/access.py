@@ -7,7 +7,8 @@ what it hands on. Read ``Api.ask`` first.
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+import time
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
@@ -15,7 +16,7 @@ import aiohttp
 import msgspec
 from kubernetes.aio.client import ApiClient
 
-from regions.kueue.clock import Clock
+from regions.kueue.clock import Clock, ServerTime
 from regions.kueue.credentials import Credentials, Login, identity
 from regions.kueue.errors import (
     AccessError,
@@ -52,9 +53,14 @@ class Api:
     """One cluster's API server. Made within a running loop."""
 
     def __init__(
-        self, credentials: Credentials, clock: Clock, deadlines: Deadlines = Deadlines()
+        self,
+        credentials: Credentials,
+        clock: Clock,
+        deadlines: Deadlines = Deadlines(),
+        wall_s: Callable[[], float] = time.time,
     ) -> None:
         self.deadlines = deadlines
+        self.time = ServerTime(wall_s)
         self._login = Login(credentials, deadlines.login_s)
         self._clock = clock
         self._entering = asyncio.Lock()
@@ -135,6 +141,7 @@ class Api:
         try:
             async with asyncio.timeout(within_s):
                 response = await asked.send(client, bounds)
+            self.time.hear(response.headers.get("Date", ""))
             try:
                 if response.history or 300 <= response.status < 400:
                     # What was asked was not done, whatever the page says that we were sent to.

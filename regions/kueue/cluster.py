@@ -71,8 +71,8 @@ FOLLOW_UP_S = 5.0
 class KueueCluster:
     """One cluster, with the store of its region. Made within a running loop.
 
-    ``wall_s`` returns Unix seconds: the cluster's own times are such. ``scout`` tells what its
-    cloud knows of its capacity, None where nobody does.
+    ``wall_s`` returns Unix seconds by the cluster's clock, as its own times are. ``scout`` tells
+    what its cloud knows of its capacity, None where nobody does.
     """
 
     def __init__(
@@ -311,7 +311,7 @@ class KueueCluster:
             claims=look.claims,
             unread=look.unread,
             known=(*facts(told, wall_s), *self._survey.known, *report.known),
-            notes=(*self._survey.doubts, *report.notes),
+            notes=(*self._survey.doubts, *self._api.time.doubts(), *report.notes),
         )
 
     # ---- what follows from a look ----

@@ -36,6 +36,16 @@ async def server() -> AsyncIterator[Server]:
         yield found
 
 
+async def test_the_time_is_the_servers_own(server: Server) -> None:
+    api = server.api()
+    ours_s = api.time.wall_s()
+    server.answer = refusing(503, b"", Date="Sun, 08 Nov 2026 00:00:00 GMT")
+    with pytest.raises(RefusedError):
+        await api.ask("GET", "/version")
+    assert api.time.wall_s() == pytest.approx(1_794_096_000.0, abs=60)
+    assert ours_s != pytest.approx(1_794_096_000.0, abs=60)
+
+
 def streaming(*chunks: bytes, stall: bool = False, cut: bool = False) -> Handler:
     async def answer(request: web.Request) -> web.StreamResponse:
         response = web.StreamResponse()
