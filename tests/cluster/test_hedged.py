@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from broker.sdk import BrokerError, Client
 from broker.v1 import placement_pb2, run_pb2
 from tests.cluster import testimony, witness
 from tests.cluster.conftest import ZONES, Place
@@ -38,21 +39,28 @@ class Stand:
     scene: Scene
     folder: Path
 
+    client: Client
+    """It bears that brokerd is killed: what asks through it waits until somebody answers."""
+
     def submit(self, name: str, gpus: int, lasts_s: float) -> str:
         """Submit a run that only testifies; return its name."""
         command = ["python", testimony.__file__, str(self.folder), f"{lasts_s:.1f}"]
         return self.scene.submit(name, command=command, nodes=RANKS, gpus=gpus)
 
-    def are_everywhere(self) -> bool:
-        """Whether each run has a leg in each region."""
-        return all(len(self.scene.gangs(name)) == AT_ONCE for name in self.scene.places)
+    def wait_everywhere(self, names: list[str]) -> None:
+        """Wait until each run has had a leg in each region; in trouble legs come and go."""
+
+        def are_everywhere() -> bool:
+            return all(regions_of(self.run(name)) == set(ZONES) for name in names)
+
+        wait_until(are_everywhere, LEGS_S, "a leg of each run in each region", every_s=0.5)
 
     def wait_ended(self, names: list[str]) -> None:
         """Wait until each run has ended, in whatever way."""
         ended = {"SUCCEEDED", "FAILED", "CANCELLED", "REJECTED"}
 
         def are_over() -> bool:
-            return all(state_of(self.scene.run(name)) in ended for name in names)
+            return all(state_of(self.run(name)) in ended for name in names)
 
         wait_until(are_over, ENDS_S, "the end of all runs", every_s=0.5)
 
@@ -60,11 +68,15 @@ class Stand:
         """Wait until each placement of a run is seen to be over; return the run."""
 
         def is_over() -> bool:
-            found = self.scene.run(name).placements
+            found = self.run(name).placements
             return all(each.state == placement_pb2.PLACEMENT_STATE_ENDED for each in found)
 
         wait_until(is_over, GONE_S, f"the end of all placements of {name}", every_s=0.5)
-        return self.scene.run(name)
+        return self.run(name)
+
+    def run(self, name: str) -> run_pb2.Run:
+        """Return a run as it stands."""
+        return self.client.runs.get(name)
 
 
 @pytest.fixture(scope="module")
@@ -76,9 +88,11 @@ def stand(rig: Rig, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stand]
                 policy = client.regions.policy(name)
                 policy.hedge_width = len(ZONES)
                 policy.patience.capacity.FromSeconds(1)
+                policy.patience.quota.FromSeconds(1)
                 client.regions.set_policy(name, policy)
                 place.region.change_pool(pool_of(place), delay_s=0.5, idle_s=3.0)
-        yield Stand(scene=scene, folder=tmp_path_factory.mktemp("testimonies"))
+            folder = tmp_path_factory.mktemp("testimonies")
+            yield Stand(scene=scene, folder=folder, client=client)
         assert scene.brokerd.failures() == []
 
 
@@ -100,38 +114,41 @@ def trained(stand: Stand, seed: int) -> list[str]:
         place.region.change_pool(pool_of(place), answer="silent")
     regions = {name: place.region for name, place in scene.places.items()}
     gpus = chance.choice(GPUS)
-    with troubled(seed, scene.brokerd, regions) as before:
-        runs = [
-            stand.submit(f"run-{seed}-{number}", gpus, chance.uniform(2.0, 6.0))
-            for number in range(AT_ONCE)
-        ]
-    try:
-        # In trouble legs come and go: all of them are there at once only when it is over.
-        wait_until(stand.are_everywhere, LEGS_S, "a leg of each run in each region")
-        with troubled(-1 - seed, scene.brokerd, regions) as during:
+    with troubled(seed, scene.brokerd, regions) as trouble:
+        try:
+            runs = [
+                stand.submit(f"run-{seed}-{number}", gpus, chance.uniform(2.0, 6.0))
+                for number in range(AT_ONCE)
+            ]
+            stand.wait_everywhere(runs)
             for name in chance.sample(sorted(scene.places), len(scene.places)):
                 place = scene.places[name]
                 place.region.change_pool(pool_of(place), answer="nodes")
             stand.wait_ended(runs)
-    except TimeoutError as error:
-        raise AssertionError(f"{error}\nafter {before.told}\n{told_of(scene)}") from error
+        except (TimeoutError, BrokerError) as error:
+            raise AssertionError(f"{error}\nafter {trouble.told}\n{told_of(scene)}") from error
     found = [each for each in witness.read(stand.folder) if each.run in runs]
     wrong = [*witness.broken(found, dict.fromkeys(runs, RANKS))]
     for name in runs:
         agree(stand.wait_all_ended(name), found)
     for place in scene.places.values():
         wait_gone(place)
-    return [*wrong, *before.told, *during.told] if wrong else []
+    return [*wrong, *trouble.told] if wrong else []
 
 
 def agree(run: run_pb2.Run, found: list[witness.Testimony]) -> None:
     """What brokerd says of a run is what its processes testify."""
     assert state_of(run) == "SUCCEEDED"
-    assert {each.place.region for each in run.placements} == set(ZONES)
+    assert regions_of(run) == set(ZONES)
     well = [each for each in run.epochs if is_well(each)]
     said = {(each.folder, each.region) for each in well}
     ended = {(each.epoch, each.region) for each in found if each.run == run.name}
     assert said == ended
+
+
+def regions_of(run: run_pb2.Run) -> set[str]:
+    """Return the regions in which a run has, or had, a placement."""
+    return {each.place.region for each in run.placements}
 
 
 def is_well(epoch: run_pb2.Epoch) -> bool:

@@ -44,12 +44,13 @@ class Trouble:
             self._done.result()
 
     def _run(self) -> None:
-        kinds = (
-            *(self._kill, self._kill, self._stop, self._stop),
-            *(self._cut, self._deafen, self._hide),
-        )
+        others = (self._stop, self._stop, self._cut, self._deafen, self._hide)
+        kinds = (self._kill, self._kill, *others)
+        last = None
         while not self._is_over.wait(self._chance.uniform(*PAUSE_S)):
-            self._chance.choice(kinds)()
+            # A start takes seconds: killed time after time, brokerd would do nothing to be tried.
+            last = self._chance.choice(others if last == self._kill else kinds)
+            last()
 
     def _kill(self) -> None:
         """Kill brokerd, and start it again."""

@@ -28,6 +28,7 @@ TEAM = "team-a"
 # Pods of the rig are processes of this machine, whatever image they name; it is only not empty.
 IMAGE = "registry.invalid/trainer@sha256:" + "0" * 64
 START_S, STOP_S = 60.0, 30.0
+AWAY_S = 60.0
 MOUNT = "/stores/region"
 # What the rig's machines cost; the regions of the shipped list are others.
 PRICES = {"reserved": "1.10", "on-demand": "11.06", "spot": "2.37", "flex": "4.79"}
@@ -167,8 +168,8 @@ class Brokerd:
         for end in (self._lifeline, self._held):
             os.close(end)
 
-    def client(self, retry_for_s: float = 20.0) -> Client:
-        """Return a client of it."""
+    def client(self, retry_for_s: float = AWAY_S) -> Client:
+        """Return a client of it, that bears its being killed and started again."""
         found = find(server=self.address, team=TEAM, environ={"HOME": str(self.folder)})
         return Client(found, retry_for_s=retry_for_s)
 
