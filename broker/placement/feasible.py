@@ -225,9 +225,10 @@ def _why(leg: Placement) -> str:
 
 def _is_failure(leg: Placement) -> bool:
     """Return whether a leg came to no start there: the same again at once would end the same."""
-    # A cluster that refused it, or whose gate it left, would do so again at once.
-    failed = leg.end is PlacementEnd.FAILED and leg.phases.running == 0.0
-    return failed or leg.end in _NO_STARTS or _cause(leg) is not None
+    # A cluster that refused it or put it out, or whose gate it left, would do so again at once.
+    is_turned_away = leg.end is PlacementEnd.FAILED or leg.why.reason is Reason.EVICTED
+    has_failed = is_turned_away and leg.phases.running == 0.0
+    return has_failed or leg.end in _NO_STARTS or _cause(leg) is not None
 
 
 def _cause(leg: Placement) -> Reason | None:

@@ -8,7 +8,7 @@ from broker.model.capacity import Signal, SignalKind
 from broker.model.intent import Terms
 from broker.model.policy import Patience, RegionPolicy
 from broker.model.reasons import Reason
-from broker.model.run import Placement, Run, Why
+from broker.model.run import PhaseSeconds, Placement, Run, Why
 from broker.model.states import PlacementEnd, PlacementState
 from broker.placement.explain import explain
 from broker.placement.plan import plan
@@ -127,6 +127,23 @@ def test_another_cause_than_nodes_is_forgotten_after_the_pause() -> None:
     run = with_legs(waiting_run(), given_up(Reason.IMAGE_PULL_FAILING))
     view = make_view(make_cluster(ALPHA), make_cluster(BETA))
     assert goes_to(view, run, GIVEN_UP_S + 61.0) == "alpha"
+
+
+@pytest.mark.parametrize(("ran_s", "goes"), [(0.0, "beta"), (5.0, "alpha")])
+def test_a_place_that_put_a_gang_out_before_it_trained_is_left_alone_for_a_while(
+    ran_s: float, goes: str
+) -> None:
+    put_out = replace(
+        given_up(),
+        end=PlacementEnd.PREEMPTED,
+        why=Why(reason=Reason.EVICTED, message="", since_s=GIVEN_UP_S),
+        withdraw=None,
+        phases=PhaseSeconds(running=ran_s),
+    )
+    view = make_view(make_cluster(ALPHA), make_cluster(BETA))
+    assert goes_to(view, with_legs(waiting_run(), put_out), GIVEN_UP_S + 5.0) == goes
+    view = make_view(make_cluster(ALPHA), make_cluster(BETA))
+    assert goes_to(view, with_legs(waiting_run(), put_out), GIVEN_UP_S + 61.0) == "alpha"
 
 
 def test_explain_says_how_long_ago_it_failed() -> None:
