@@ -11,7 +11,7 @@ BIN    := .venv/bin
 STAMP  := .venv/.installed
 LOCK   := .ci/requirements.lock
 
-.PHONY: help demo test test-alone test-simulated demo-cluster cluster-up cluster-down test-cluster test-cluster-long check proto bench bench-cluster sim fmt lock clean
+.PHONY: help demo test test-alone test-simulated test-registry demo-cluster cluster-up cluster-down test-cluster test-cluster-long check proto bench bench-cluster sim fmt lock clean
 
 help: ## list these commands
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -30,6 +30,10 @@ test-alone:
 
 test-simulated:
 	nice $(BIN)/python -m tests.simulation --seeds 0:200 --jobs 1
+
+# Debian's docker-registry and skopeo are needed for it: apt-get install docker-registry skopeo.
+test-registry: $(STAMP) ## image copies between real registries, with skopeo's second opinion
+	$(BIN)/pytest tests/registry
 
 # The rig: etcd, Kubernetes, Kueue and JobSet from pinned Go modules, with pods as processes. The
 # first use builds it, about 20 minutes on 2 cores; what is built stays in the user's cache.
