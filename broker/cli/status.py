@@ -144,10 +144,12 @@ def ahead(placement: placement_pb2.Placement, said_before: str = "") -> str:
     """Return what is ahead of a placement, or how much of it has come, but nothing twice."""
     arrival = placement.arrival
     said = []
-    if arrival.HasField("ahead"):
+    if arrival.ahead:
         gpus = f" asking for {arrival.ahead_gpus} GPUs" if arrival.HasField("ahead_gpus") else ""
         said.append(f"{words.counted(arrival.ahead, 'gang')} ahead{gpus}")
-    if arrival.HasField("nodes_here") and arrival.HasField("nodes_wanted"):
+    is_in_line = placement.state == placement_pb2.PLACEMENT_STATE_QUEUED
+    is_known = arrival.HasField("nodes_here") and arrival.HasField("nodes_wanted")
+    if is_known and not is_in_line:
         here = f"{arrival.nodes_here} of {arrival.nodes_wanted} machines"
         if here not in said_before:
             said.append(f"{here} are there")

@@ -183,8 +183,7 @@ def _wait(placement: Placement, seen: PlacementSeen, reason: Reason) -> str:
     site, wrong = placement.site, _wrong(seen)
     match reason:
         case Reason.WAITING_FOR_QUOTA:
-            ahead = "" if seen.ahead_gpus is None else f", {seen.ahead_gpus} GPUs ahead of you"
-            return f"waiting for quota in {site.region}{ahead}"
+            return f"waiting for quota in {site.region}{_ahead(seen)}"
         case Reason.PARTIAL_ARRIVAL:
             return f"{_nodes(seen)} in {site.region}{_NODE_WORDS[reason]}"
         case _ if wrong:
@@ -204,6 +203,16 @@ def _wait(placement: Placement, seen: PlacementSeen, reason: Reason) -> str:
         case _:
             words = _LOST_WORDS.get(reason, reason.value.lower().replace("_", " "))
             return f"{site.region}: {words}{_own_words(seen)}"
+
+
+def _ahead(seen: PlacementSeen) -> str:
+    match seen.ahead_gpus:
+        case None:
+            return ""
+        case 0:
+            return ", first in line"
+        case gpus:
+            return f", {gpus} GPUs ahead of you"
 
 
 def _wrong(seen: PlacementSeen) -> str:

@@ -57,7 +57,8 @@ def _judge(view: View, run: Run, leg: Placement, now: Moment) -> JudgeStuck | No
     if _is_judged(leg, row) or now.elapsed_s < stuck_at_s(view, leg) or not _is_reported(view, leg):
         return None
     waited = duration(now.since(leg.why.since_s))
-    said = f": {leg.why.message}" if leg.why.message else ""
+    message = leg.why.message.removeprefix(f"{leg.site.region}: ")
+    said = f": {message}" if message else ""
     where = f"in {leg.site.region}{_nodes(leg)}"
     return JudgeStuck(
         placement=leg.id,

@@ -68,7 +68,9 @@ def test_a_run_that_waits_says_why_where_what_is_ahead_and_what_is_next() -> Non
 def test_how_much_of_a_leg_has_come_is_not_said_twice() -> None:
     run = text_format.Parse(WAITING, run_pb2.Run())
     leg = run.placements[0]
-    leg.arrival.CopyFrom(placement_pb2.Arrival(nodes_here=5, nodes_wanted=8))
+    leg.arrival.CopyFrom(placement_pb2.Arrival(ahead=0, nodes_here=5, nodes_wanted=8))
+    assert ahead(leg, "it waits for quota, first in line") == ""
+    leg.state = placement_pb2.PLACEMENT_STATE_PROVISIONING
     assert ahead(leg, "its quota is held by others") == " (5 of 8 machines are there)"
     assert ahead(leg, "5 of 8 machines are here in us-east4, the rest are out of stock") == ""
 

@@ -154,6 +154,16 @@ def test_a_wait_is_told_in_one_sentence_by_the_clusters_own_word_for_what_is_wro
     assert report_of(placement, shown).message == expected
 
 
+@pytest.mark.parametrize(
+    ("gpus", "said"), [(None, ""), (0, ", first in line"), (24, ", 24 GPUs ahead of you")]
+)
+def test_how_many_are_ahead_is_said_where_it_is_known(gpus: int | None, said: str) -> None:
+    story = Story().accepted().placed().prepared()
+    placement = story.placement("alpha")
+    shown = placement_seen(placement, story.run, ahead_gpus=gpus)
+    assert report_of(placement, shown).message == f"waiting for quota in alpha{said}"
+
+
 def test_an_end_is_told_by_the_clusters_own_word_with_what_helps() -> None:
     story = Story().accepted().placed().prepared()
     placement = story.placement("alpha")
