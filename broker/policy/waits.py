@@ -151,4 +151,7 @@ def _nodes(leg: Placement) -> str:
 
 
 def _words(reason: Reason) -> str:
-    return reason.value.lower().replace("_", " ")
+    return _IN_WORDS.get(reason) or reason.value.lower().replace("_", " ")
+
+
+_IN_WORDS = {Reason.CHECK_NOT_RERUN: "a check unanswered"}
