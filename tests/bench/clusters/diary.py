@@ -9,7 +9,7 @@ from typing import Protocol
 
 from tests.cluster.rig.waiting import wait_until
 
-WITHIN_S = 900.0
+WITHIN_S = 1800.0
 
 
 class Asked(Protocol):

@@ -120,7 +120,12 @@ class Ground:
                 for number, one in enumerate(regions)
             ],
         )
-        self._brokerd.start()
+        try:
+            self._brokerd.start()
+        except TimeoutError as error:
+            # Its log goes with the bench's folder.
+            error.add_note(self._brokerd.last_words())
+            raise
         return self._brokerd
 
     def leave(self) -> None:

@@ -21,7 +21,7 @@ from tests.cluster.rig.brokerd import IMAGE, TEAM, Brokerd
 from tests.cluster.rig.waiting import wait_until
 
 JOBSET = "jobset.x-k8s.io/v1alpha2"
-WITHIN_S = 900.0
+WITHIN_S = 1800.0
 CREATE_AT_ONCE = 8
 
 
