@@ -25,7 +25,8 @@ IMAGES = frozenset({OCI_MANIFEST, DOCKER_MANIFEST})
 ACCEPT = ", ".join((OCI_INDEX, DOCKER_LIST, OCI_MANIFEST, DOCKER_MANIFEST))
 _SIGNED = "application/vnd.docker.distribution.manifest.v1"
 
-MAX_MANIFEST_BYTES = 4 << 20  # what registries take at the most
+# Registries take 4 MiB. This much describes thousands of layers, and is read into memory.
+MAX_MANIFEST_BYTES = 1 << 20
 MAX_LAYERS = 1_000  # overlay file systems end at 128
 MAX_CHILDREN = 500
 MAX_BLOB_BYTES = 1 << 40

@@ -13,7 +13,7 @@ from replicator.oci.manifest import Descriptor, Image, Index, Manifest, Platform
 
 MAX_DEPTH = 4  # an index of indexes of images is the most that was seen
 MAX_MANIFESTS = 500
-MAX_TREE_BYTES = 8 << 20  # manifests are the one thing that is held in memory
+MAX_TREE_BYTES = 4 << 20  # manifests are the one thing that is held in memory
 MAX_BLOBS = 10_000
 
 

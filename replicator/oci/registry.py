@@ -17,7 +17,7 @@ from replicator.errors import RegistryRefused, RegistryUnreachable
 from replicator.oci import answers, locations
 from replicator.oci.login import Keys, LoginSource
 from replicator.oci.reference import DOCKER_HUB, is_digest
-from replicator.oci.wire import Body, Request, Wire, whole
+from replicator.oci.wire import Body, Request, Wire, beginning
 
 MAX_REDIRECTS = 5
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
@@ -151,7 +151,7 @@ class Registry:
         """Raise what an answer means, unless it is of one of these statuses."""
         if answer.status in statuses:
             return
-        body = await whole(answer, call.name, answers.MAX_ERROR_BYTES)
+        body = await beginning(answer, answers.MAX_ERROR_BYTES)
         raise answers.refusal(
             call.name,
             answer.status,

@@ -5,12 +5,12 @@ before is nothing to anybody. So an upload that fails needs no undoing, and one 
 begins anew. Read ``upload`` first.
 """
 
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 
 from yarl import URL
 
-from replicator.errors import RegistryRefused, ReplicatorError
+from replicator.errors import RegistryRefused
 from replicator.oci import locations
 from replicator.oci.manifest import Descriptor
 from replicator.oci.registry import Registry, UploadMode
@@ -93,20 +93,15 @@ async def _whole(
     on_sent: OnSent,
 ) -> None:
     """Send it all in one request, which says beforehand how much and what it is."""
-    failed: list[ReplicatorError] = []
 
-    async def body() -> AsyncIterator[bytes]:
+    async def body() -> AsyncGenerator[bytes, None]:
         sent = 0
         on_sent(0)
-        try:
-            async with aclosing(source()) as chunks:
-                async for chunk in chunks:
-                    yield chunk
-                    sent += len(chunk)
-                    on_sent(sent)
-        except ReplicatorError as error:
-            failed.append(error)
-            raise
+        async with aclosing(source()) as chunks:
+            async for chunk in chunks:
+                yield chunk
+                sent += len(chunk)
+                on_sent(sent)
 
     call = registry.call(
         "PUT",
@@ -116,14 +111,8 @@ async def _whole(
         headers=about_body(blob.size_bytes),
         body=body,
     )
-    try:
-        async with registry.asking(call) as answer:
-            await registry.require(call, answer, 201, 202, 204)
-    except ReplicatorError:
-        # The client library says that it could not send; why is what the source said.
-        if failed:
-            raise failed[-1] from None
-        raise
+    async with registry.asking(call) as answer:
+        await registry.require(call, answer, 201, 202, 204)
 
 
 async def _pieces(

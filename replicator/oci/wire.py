@@ -6,16 +6,23 @@ is not repeated: it holds addresses, and those may hold signatures. Read ``Wire.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass
 
 import aiohttp
 from yarl import URL
 
-from replicator.errors import RegistryRefused, RegistryUnreachable, TooLarge
+from replicator.errors import (
+    RegistryError,
+    RegistryRefused,
+    RegistryUnreachable,
+    ReplicatorError,
+    TooLarge,
+)
+from replicator.oci.parallel import beside
 
-Body = bytes | AsyncIterator[bytes]
+Body = bytes | AsyncGenerator[bytes, None]
 _PIECE_BYTES = 64 << 10
 
 
@@ -40,8 +47,8 @@ class Bounds:
 class Request:
     """What is asked. ``name`` is what errors call it.
 
-    ``within_s`` is for the whole of it. What has a body says its length in its headers, and is given
-    ``silence_s`` for each of its pieces instead, and ``commit_s`` for its answer.
+    ``within_s`` is for the whole of it. What has a body says its length in its headers, and is
+    given ``silence_s`` for each of its pieces instead, and ``commit_s`` for its answer.
     """
 
     method: str
@@ -63,22 +70,47 @@ class Wire:
     async def ask(self, request: Request) -> AsyncIterator[aiohttp.ClientResponse]:
         """Send a request and hand on the answer, whatever its status; its body is still to come.
 
-        Raises RegistryUnreachable when there is no answer, or not to its end, within the bound.
+        Raises what a streamed body raises; RegistryUnreachable when there is no answer, or not to
+        its end, within the bound.
         """
-        name = request.name
-        body = _in_pieces(request.body) if isinstance(request.body, bytes) else request.body
+        body = request.body
+        if body is None or isinstance(body, bytes):
+            pieces = None if body is None else _in_pieces(body)
+            async with self._asked(request, pieces) as answer:
+                yield answer
+            return
+        stream = Stream(body)
+        async with beside(stream.fill()):
+            try:
+                async with self._asked(request, stream.drain()) as answer:
+                    yield answer
+            except RegistryError:
+                # The client library says that it could not send; why is what the source said.
+                if stream.failure is not None:
+                    raise stream.failure from None
+                raise
+
+    @asynccontextmanager
+    async def _asked(
+        self, request: Request, pieces: AsyncIterator[bytes] | None
+    ) -> AsyncIterator[aiohttp.ClientResponse]:
+        name, bounds = request.name, self.bounds
+        silence_s = bounds.silence_s if pieces is None else bounds.commit_s
         try:
-            async with asyncio.timeout(request.within_s) as limit:
-                if body is not None:
-                    body = self._paced(body, limit)
-                async with self._session.request(
+            async with (
+                asyncio.timeout(request.within_s) as limit,
+                self._session.request(
                     request.method,
                     request.url,
-                    data=body,
+                    data=None if pieces is None else self._paced(pieces, limit),
                     headers=request.headers,
                     allow_redirects=False,
-                ) as answer:
-                    yield answer
+                    timeout=aiohttp.ClientTimeout(
+                        total=None, sock_connect=bounds.connect_s, sock_read=silence_s
+                    ),
+                ) as answer,
+            ):
+                yield answer
         except TimeoutError:
             raise RegistryUnreachable(name, "the registry fell silent") from None
         except aiohttp.ClientResponseError:
@@ -98,14 +130,41 @@ class Wire:
         limit.reschedule(now_s() + self.bounds.commit_s)
 
 
+class Stream:
+    """A body on its way from where it comes from to the client library, one chunk at a time.
+
+    The library drops a body that it need not send, wherever it stands. What fills this one is
+    ours, so that it is ended, and its own connection given back, when the request is.
+    """
+
+    def __init__(self, source: AsyncGenerator[bytes, None]) -> None:
+        self.failure: ReplicatorError | None = None
+        self._source = source
+        self._queue: asyncio.Queue[bytes | None] = asyncio.Queue(maxsize=1)
+
+    async def fill(self) -> None:
+        """Take chunks from the source until it ends, or fails."""
+        try:
+            async with aclosing(self._source) as chunks:
+                async for chunk in chunks:
+                    await self._queue.put(chunk)
+        except ReplicatorError as error:
+            self.failure = error
+        await self._queue.put(None)
+
+    async def drain(self) -> AsyncIterator[bytes]:
+        """Yield the chunks. Raises what the source raised."""
+        while (chunk := await self._queue.get()) is not None:
+            yield chunk
+        if self.failure is not None:
+            raise self.failure
+
+
 @asynccontextmanager
 async def open_wire(bounds: Bounds) -> AsyncIterator[Wire]:
     """Hold the connections to registries for as long as the block lasts."""
     async with aiohttp.ClientSession(
         connector=aiohttp.TCPConnector(limit=0, limit_per_host=0),
-        timeout=aiohttp.ClientTimeout(
-            total=None, sock_connect=bounds.connect_s, sock_read=bounds.silence_s
-        ),
         cookie_jar=aiohttp.DummyCookieJar(),
         auto_decompress=False,
         headers={"Accept-Encoding": "identity", "User-Agent": "capacity-broker"},
@@ -127,6 +186,14 @@ async def _in_pieces(body: bytes) -> AsyncIterator[bytes]:
     """Yield a body in pieces, for whoever takes them one by one is not silent meanwhile."""
     for at in range(0, len(body), _PIECE_BYTES):
         yield body[at : at + _PIECE_BYTES]
+
+
+async def beginning(answer: aiohttp.ClientResponse, limit_bytes: int) -> bytes:
+    """Return what an answer begins with; the rest of it is left where it is."""
+    content = bytearray()
+    while len(content) < limit_bytes and (chunk := await answer.content.readany()):
+        content += chunk
+    return bytes(content)
 
 
 def _kind(error: aiohttp.ClientError) -> str:

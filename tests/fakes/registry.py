@@ -34,7 +34,7 @@ class FakeRegistry:
         self.manifests: dict[tuple[str, str], tuple[str, bytes]] = {}
         self.heard: list[Heard] = []
         self.lie: Lie | None = None
-        self._uploads: dict[str, bytearray] = {}
+        self.uploads: dict[str, bytearray] = {}
         self.app = web.Application(client_max_size=1 << 30, middlewares=[self._listening])
         self.app.add_routes(
             [
@@ -134,12 +134,12 @@ class FakeRegistry:
             digest = self.put(repository, mounted)
             return web.Response(status=201, headers={"Docker-Content-Digest": digest})
         upload = secrets.token_hex(8)
-        self._uploads[upload] = bytearray()
+        self.uploads[upload] = bytearray()
         return self._where(202, repository, upload)
 
     async def _upload(self, request: web.Request) -> web.Response:
         repository, upload = request.match_info["repository"], request.match_info["upload"]
-        content = self._uploads.get(upload)
+        content = self.uploads.get(upload)
         if content is None:
             return refused(404, "BLOB_UPLOAD_UNKNOWN")
         if request.method == "GET":
@@ -151,12 +151,12 @@ class FakeRegistry:
             return self._where(202, repository, upload)
         if digest_of(bytes(content)) != request.query["digest"]:
             return refused(400, "DIGEST_INVALID")
-        del self._uploads[upload]
+        del self.uploads[upload]
         digest = self.put(repository, bytes(content))
         return web.Response(status=201, headers={"Docker-Content-Digest": digest})
 
     def _where(self, status: int, repository: str, upload: str) -> web.Response:
-        last = max(0, len(self._uploads[upload]) - 1)
+        last = max(0, len(self.uploads[upload]) - 1)
         location = f"/v2/{repository}/blobs/uploads/{upload}?_state={secrets.token_hex(4)}%3D"
         return web.Response(status=status, headers={"Location": location, "Range": f"0-{last}"})
 

@@ -30,7 +30,7 @@ LAYER = bytes(range(256)) * (1 << 12) * 5  # 5 MiB
 DIGEST = digest_of(LAYER)
 LARGE = LAYER * 3
 
-Answer = Callable[[web.Request], Awaitable[web.StreamResponse]]
+Answer = Callable[[web.Request], Awaitable[web.StreamResponse | None]]
 
 
 def lying(there: Town, part: str, answer: Answer, *, times: int = 1_000, method: str = "") -> None:
@@ -244,7 +244,7 @@ async def test_a_destination_that_refuses_says_so(
 
 async def test_chunks_are_taken_up_where_the_registry_says() -> None:
     async def half(request: web.Request) -> web.StreamResponse:
-        upload = there.there._uploads[request.match_info["upload"]]
+        upload = there.there.uploads[request.match_info["upload"]]
         upload += await request.content.readexactly(1_000_000)
         await cut(request)
         raise AssertionError
@@ -333,7 +333,7 @@ async def test_an_error_without_end_is_left() -> None:
     async with town() as there:
         digest = add_image(there.here, LAYER)
         lying(there, "/manifests/", endless_error)
-        with pytest.raises(TooLarge):
+        with pytest.raises(RegistryRefused):
             await there.copy(digest)
 
 
@@ -448,6 +448,24 @@ async def test_a_destination_that_takes_nothing_is_left(mode: UploadMode, method
         over.set()
 
 
+@pytest.mark.parametrize(
+    ("mode", "method"), [(UploadMode.WHOLE, "PUT"), (UploadMode.CHUNKS, "PATCH")]
+)
+async def test_a_destination_has_time_to_put_together_what_it_took(
+    mode: UploadMode, method: str
+) -> None:
+    async def slow(request: web.Request) -> None:
+        there.there.uploads[request.match_info["upload"]] += await request.read()
+        await asyncio.sleep(2 * patient.silence_s)
+
+    patient = Bounds(connect_s=1.0, call_s=0.5, silence_s=0.3, commit_s=30.0)
+    async with town(bounds=patient, mode=mode) as there:
+        digest = add_image(there.here, LARGE)
+        lying(there, "/uploads/", slow, times=1, method=method)
+        await there.copy(digest)
+        assert there.there.blobs[THERE, digest_of(LARGE)] == LARGE
+
+
 async def test_what_is_no_http_is_no_answer() -> None:
     async def gibberish(reader: Any, writer: asyncio.StreamWriter) -> None:
         writer.write(b"SSH-2.0-OpenSSH\r\n\r\n")
@@ -480,6 +498,30 @@ async def test_a_registry_that_is_away_is_said_to_be() -> None:
         lying(there, "/manifests/", away)
         with pytest.raises(RegistryUnreachable, match="line broke"):
             await there.copy(digest)
+
+
+async def test_a_source_is_let_go_when_the_destination_fails() -> None:
+    released = asyncio.Event()
+
+    async def slow_source(request: web.Request) -> web.StreamResponse:
+        response = await stream(request, LAYER[:1_000], Content_Length=str(len(LAYER)))
+        try:
+            while True:
+                await response.write(b"?")
+                await asyncio.sleep(0.01)
+        finally:
+            released.set()
+
+    async def refuse(request: web.Request) -> web.StreamResponse:
+        return refused(500, "NO")
+
+    async with town(bounds=Bounds()) as there:
+        digest = add_image(there.here, LAYER)
+        lying(there, DIGEST, slow_source)
+        lying(there, "/uploads/", refuse, method="PUT")
+        with pytest.raises(RegistryUnreachable, match="out of order"):
+            await there.copy(digest)
+        await asyncio.wait_for(released.wait(), 10)
 
 
 async def test_after_every_lie_the_truth_is_copied() -> None:

@@ -107,8 +107,8 @@ def test_too_many_and_too_large_manifests_are_refused_before_they_are_fetched() 
     many = [index(*[child(image(config=b"%d.%d" % (n, m))) for m in range(300)]) for n in (1, 2)]
     with pytest.raises(ImageRefused, match="more than 500"):
         unread("a", tree(*many))
-    large = index(*[child(image(config=b"%d" % n), size=4 << 20) for n in range(3)])
-    with pytest.raises(ImageRefused, match="more than 8 MiB"):
+    large = index(*[child(image(config=b"%d" % n), size=1 << 20) for n in range(5)])
+    with pytest.raises(ImageRefused, match="more than 4 MiB"):
         unread("a", tree(large))
 
 
