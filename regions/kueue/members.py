@@ -83,9 +83,9 @@ class Members:
         """The uids of those that are gone for certain."""
         return frozenset(self._gone)
 
-    def of(self, gang: str) -> tuple[Member, ...]:
-        """Return a gang's members, oldest first, and of one time by rank."""
-        found = self._gangs.get(gang, {}).values()
+    def of(self, *gangs: str) -> tuple[Member, ...]:
+        """Return the members of a gang, or of several, oldest first, and of one time by rank."""
+        found = [one for gang in gangs for one in self._gangs.get(gang, {}).values()]
         return tuple(sorted(found, key=lambda one: (one.created_s, one.rank, one.uid)))
 
     def is_known(self, uid: str) -> bool:

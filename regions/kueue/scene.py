@@ -43,7 +43,8 @@ class Scene:
 
     @cached_property
     def gangs(self) -> Mapping[str, JobSet]:
-        """Our JobSets by placement; one under a name that is not the placement's by that name."""
+        """Our JobSets by placement; one whose name is not that placement's as ``jobset/<name>``,
+        which is no placement's, whatever somebody calls it."""
         found: dict[str, JobSet] = {}
         for job_set in self.job_sets.objects.values():
             meta = job_set.meta
@@ -54,7 +55,7 @@ class Scene:
                 continue
             placement = meta.annotations.get(names.PLACED, "")
             is_it = bool(placement) and names.jobset_name(placement) == meta.name
-            found[placement if is_it else meta.name] = job_set
+            found[placement if is_it else f"jobset/{meta.name}"] = job_set
         return found
 
     @cached_property

@@ -31,6 +31,7 @@ from regions.store_eye import Look
 MAX_LEFT = 2_000
 """Gangs that are shown although their objects are no more, the newest; whoever has not written
 their end down by then finds them absent."""
+MAX_LIVES = 10
 _ENDS = frozenset({Cause.MEMBER_EXITED, Cause.NODE_LOST, Cause.NODE_PREEMPTED})
 OCCUPIED_S = 604_800.0
 """A week."""
@@ -55,6 +56,7 @@ class Placements:
         self._fresh_s = fresh_s
         self._shown: dict[str, Shown] = {}
         self._put_out = PutOut()
+        self._lives: dict[str, tuple[str, ...]] = {}
         self._ends: dict[str, Verdict] = {}
 
     @property
@@ -78,6 +80,9 @@ class Placements:
         """
         gate = _Gate(look, monotonic_s, self._fresh_s)
         started, found = starters(look), dict[str, Shown]()
+        lost_ones = tuple(missing)
+        for lost in lost_ones:
+            self._living(lost.placement, lost.member.gang)
         for placement, gang in scene.gangs.items():
             if gang.meta.labels.get(names.PART) == names.OCCUPIED_PART:
                 former = self._shown.get(placement)
@@ -89,7 +94,7 @@ class Placements:
                     else _occupied(placement, gang)
                 )
                 continue
-            own = members.of(gang.meta.uid)
+            own = members.of(*self._living(placement, gang.meta.uid))
             evidence = _with_the_gone(scene.evidence(gang, now_s), own)
             starter = started.get(placement)
             one = self._one(scene, placement, evidence, own, started_by=starter)
@@ -97,7 +102,7 @@ class Placements:
         for placement, before in self._shown.items():
             if placement not in found:
                 found[placement] = self._left(scene, before, members)
-        for lost in missing:
+        for lost in lost_ones:
             if lost.placement not in found:
                 found[lost.placement] = self._left(scene, _bereft(lost), members)
         over = [name for name, each in found.items() if name not in scene.gangs and _is_over(each)]
@@ -105,9 +110,18 @@ class Placements:
             del found[name]
         here = {gang.meta.uid for gang in scene.gangs.values()}
         self._put_out.keep(here)
+        self._lives = {name: uids for name, uids in self._lives.items() if name in found}
         self._ends = {uid: said for uid, said in self._ends.items() if uid in here}
         self._shown = found
         return found
+
+    def _living(self, placement: str, uid: str) -> tuple[str, ...]:
+        """Return the uids of all objects that a placement was seen to have: whoever made one anew
+        under its name did not end the processes of the former."""
+        uids = self._lives.get(placement, ())
+        if uid not in uids:
+            uids = self._lives[placement] = (*uids[1 - MAX_LIVES :], uid)
+        return uids
 
     def _one(
         self,
@@ -156,7 +170,7 @@ class Placements:
         # One whose marks were taken off is there all the same.
         if not scene.job_sets.is_known or is_hidden or seen.uid in scene.uids:
             return before
-        own = members.of(seen.uid)
+        own = members.of(*self._living(seen.placement, seen.uid))
         is_alive = any(one.is_alive for one in own)
         if before.evidence is None and seen.stage is Stage.ENDED and not is_alive:
             return before  # all of it is said

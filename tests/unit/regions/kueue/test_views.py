@@ -202,9 +202,14 @@ def test_a_name_that_is_taken_is_shown_as_withdrawn() -> None:
 
 def test_a_copy_of_our_object_is_not_taken_for_the_placement() -> None:
     copy = gang()
-    copy = replace(copy, meta=replace(copy.meta, name="copy", uid="other"))
-    seen = Story().see(gang(), copy, workload=waiting("Pending"))
-    assert {name: each.seen.uid for name, each in seen.items()} == {"p1": GANG, "copy": "other"}
+    copy = replace(copy, meta=replace(copy.meta, name="p1", uid="other"))
+    story = Story()
+    seen = story.see(copy, gang(), copy, workload=waiting("Pending"))
+    assert {name: each.seen.uid for name, each in seen.items()} == {
+        "p1": GANG,
+        "jobset/p1": "other",
+    }
+    assert story.see(copy)["p1"].seen.uid == GANG
 
 
 def test_others_objects_are_not_shown() -> None:

@@ -62,6 +62,17 @@ def test_a_gang_whose_object_went_has_not_ended_while_its_processes_cannot_be_se
     assert (late.stage, late.nodes_here) == (Stage.STANDING, 1)
 
 
+def test_a_gang_that_was_made_anew_has_not_ended_while_a_process_of_the_former_runs() -> None:
+    story = Story()
+    story.see(gang(is_suspended=False), workload=admitted(), pods=up(0, 1))
+    over = gang(terminal_state="Failed")
+    over = replace(over, meta=replace(over.meta, uid="anew"))
+    seen = story.see(over, pods=up(0, 1))["p1"].seen
+    assert (seen.uid, seen.stage is Stage.ENDED, seen.nodes_here) == ("anew", False, 2)
+    assert story.see(pods=up(0))["p1"].seen.stage is not Stage.ENDED
+    assert story.see()["p1"].seen.stage is Stage.ENDED
+
+
 def odd(key: str) -> dict[str, Unreadable]:
     """An object that is there and cannot be read."""
     return {f"{OURS}/{key}": Unreadable(key=key, uid="", reason="odd")}
