@@ -15,7 +15,7 @@ from regions.kueue.access import Api
 from regions.kueue.bootstrap import Object, is_ours, member_of, name_of
 from regions.kueue.clock import Clock
 from regions.kueue.discovery import Served, path
-from regions.kueue.errors import ClusterError, ConflictError, MissingError
+from regions.kueue.errors import BrokenError, ClusterError, ConflictError, MissingError
 from regions.kueue.manifest import JOBSET_API
 from regions.kueue.objects import kinds
 from regions.kueue.rights import NODE_EVENTS, RBAC
@@ -25,6 +25,7 @@ SELECTOR = f"{names.MANAGED_BY}={names.MANAGER},{names.PART}={names.MEMBER_PART}
 GONE_WITHIN_S = 60.0
 LOOK_S = 1.0
 PAGE = 100
+MOST_PAGES = 1_000
 _BY_ITSELF = frozenset(
     {
         # What a cluster puts into each namespace, or keeps beside something else.
@@ -137,17 +138,23 @@ async def _all(api: Api, where: str, selector: str = "") -> list[Object]:
     """Return all objects of a list; none where the kind is not served. Raises ClusterError."""
     found: list[Object] = []
     query = {"limit": str(PAGE)} | ({"labelSelector": selector} if selector else {})
-    while True:
+    for _ in range(MOST_PAGES):
         try:
             page = read(await api.ask("GET", where, query=query))
         except MissingError:
+            if "continue" in query:
+                raise
             return found
+        if "items" not in page:
+            # Taken for an empty list it would show that no gang is there.
+            raise BrokenError(f"{where} answers with no list")
         kind = str(page.get("kind", "")).removesuffix("List")
-        found += ({"kind": kind, **each} for each in page.get("items") or ())
+        found += ({"kind": kind, **each} for each in page["items"] or ())
         token = (page.get("metadata") or {}).get("continue")
         if not token:
             return found
         query = {**query, "continue": token}
+    raise BrokenError(f"{where} is a list of more than {MOST_PAGES} pages")
 
 
 async def _set_up(api: Api, where: str, namespace: str) -> list[Object]:
@@ -257,18 +264,26 @@ def _comes_along(resource: str, each: Object) -> bool:
 
 async def _listable(api: Api) -> list[tuple[str, str]]:
     """Return where objects can stand in a namespace: the root of their API, and their plural."""
-    groups = (await find(api, "/apis") or {}).get("groups") or ()
+    groups = (await _told(api, "/apis")).get("groups") or ()
     wanted = [each for each in groups if each["name"] not in _VIEWS]
     roots = ["/api/v1", *(f"/apis/{each['preferredVersion']['groupVersion']}" for each in wanted)]
-    told = await asyncio.gather(*(find(api, root) for root in roots))
+    told = await asyncio.gather(*(_told(api, root) for root in roots))
     return [
         (root, each["name"])
         for root, there in zip(roots, told, strict=True)
-        for each in (there or {}).get("resources") or ()
+        for each in there.get("resources") or ()
         if each.get("namespaced")
         and "list" in each.get("verbs", ())
         and each["name"] not in _FOLLOWING
     ]
+
+
+async def _told(api: Api, where: str) -> Object:
+    """Return what a cluster says that it serves; that it says nothing is no answer."""
+    there = await find(api, where)
+    if there is None:
+        raise BrokenError(f"{where} is not there: nobody knows what a namespace holds")
+    return there
 
 
 # ---- what an object says ----

@@ -14,6 +14,7 @@ from aiohttp import web
 from regions.kueue import names
 from regions.kueue.bootstrap import RUNNING, WAITING, Piece, Settings, pieces
 from regions.kueue.discovery import Served
+from regions.kueue.errors import BrokenError
 from regions.kueue.manifest import JOBSET_API, launcher, occupant
 from regions.kueue.objects.kinds import KINDS
 from regions.kueue.own_queue import OwnQueue
@@ -272,6 +273,18 @@ async def test_nothing_goes_while_a_gang_is_there(place: Place) -> None:
 
 
 @pytest.mark.parametrize(
+    "answer", [{"kind": "Pod", "metadata": {}}, {"items": [], "metadata": {"continue": "more"}}]
+)
+async def test_nothing_is_taken_back_while_it_is_not_known_which_gangs_are_there(
+    place: Place, answer: Json
+) -> None:
+    await place.set_up(LAB)
+    place.shelf.objects[f"/apis/{JOBSET_API}/namespaces/lab/jobsets"] = answer
+    with pytest.raises(BrokenError):
+        await place.look()
+
+
+@pytest.mark.parametrize(
     ("path", "meta", "said"),
     [
         ("/api/v1/namespaces/lab/secrets/key", {}, "secrets/key"),
@@ -302,6 +315,16 @@ async def test_a_namespace_stays_when_not_all_of_it_can_be_looked_at(place: Plac
             "it holds what is not ours: secrets, which cannot be looked at (not you (403))",
         )
     ]
+
+
+@pytest.mark.parametrize("root", ["/apis", "/api/v1", "/apis/apps/v1"])
+async def test_a_namespace_is_not_taken_for_empty_by_a_cluster_that_says_nothing(
+    place: Place, root: str
+) -> None:
+    await place.set_up(LAB)
+    place.shelf.refused["GET", root] = (404, "not found")
+    with pytest.raises(BrokenError):
+        await place.look()
 
 
 async def test_what_members_share_goes_with_the_last_of_them(place: Place) -> None:
