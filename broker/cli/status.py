@@ -91,6 +91,7 @@ def lines_of(run: run_pb2.Run, now_s: float) -> "Iterator[Line]":
     for placement in run.placements:
         if placement.state != placement_pb2.PLACEMENT_STATE_ENDED:
             yield "where", _standing(placement, words.id_of(run.name), now_s)
+    yield from _before(run, now_s)
     if not is_over:
         idle = (
             "nothing: it trains until its command ends" if run.HasField("progress") else "nothing"
@@ -109,6 +110,18 @@ def _aligned(lines: "Iterable[Line]") -> "Iterator[str]":
     for label, text in lines:
         yield f"  {'' if label == last else label:<{LABEL_WIDTH}}{text}"
         last = label
+
+
+def _before(run: run_pb2.Run, now_s: float) -> "Iterator[Line]":
+    """Yield how a run that waits lost the place that it had last, or gave it up."""
+    if run.state in _ENDED or run.state == run_pb2.RUN_STATE_RUNNING:
+        return
+    lost = [each for each in run.placements if each.end and each.failure_class]
+    if lost:
+        last = max(lost, key=lambda each: words.wall_s(each.state_time))
+        said = last.why.message.removeprefix(f"{last.place.region}: ")
+        why = f"{said} ({words.enum_name(last.why, 'reason')})"
+        yield "before", f"{last.place.region}, {words.ago(last.state_time, now_s)}: {why}"
 
 
 def _standing(placement: placement_pb2.Placement, run: str, now_s: float) -> str:

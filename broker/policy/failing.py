@@ -44,7 +44,9 @@ def judge_gang(
             return (StopEpoch(reason=reason, message=message),)
         return (StopEpoch(reason=drain.reason, message=drain.message),)
     if facts is not None and facts.epoch == epoch.id and facts.closed is None:
-        told = _broken(view, epoch, facts, now) or _noticed(epoch, facts, now)
+        told = (
+            _broken(view, epoch, facts, now) or _noticed(epoch, facts, now) or _bereft(epoch, facts)
+        )
         if told:
             return told
     if not is_heard(view, epoch):
@@ -108,6 +110,14 @@ def _noticed(epoch: Epoch, facts: EpochFacts, now: Moment) -> tuple[RunCommand, 
     reason = facts.cause or Reason.NODE_PREEMPTED
     message = facts.message or f"a machine in {epoch.region} will be taken back"
     return (RequestDrain(reason=reason, message=message, grace_s=grace_s),)
+
+
+def _bereft(epoch: Epoch, facts: EpochFacts) -> tuple[RunCommand, ...]:
+    """A machine is lost, and nobody sees its process end: its peers wait for it for ever."""
+    if facts.cause is not Reason.NODE_LOST or epoch.drain is not None:
+        return ()
+    message = facts.message or sentence(epoch, Reason.NODE_LOST)
+    return (StopEpoch(reason=Reason.NODE_LOST, message=message),)
 
 
 def _unreported(view: View, epoch: Epoch, now: Moment) -> tuple[RunCommand, ...]:

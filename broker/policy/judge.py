@@ -52,7 +52,7 @@ def judge(
     told += prepare(view, run, now)
     if not any(isinstance(command, StopEpoch) for command in told):
         judging = None if facts is None else say_verdict(view, run, facts, now)
-        told += say_silence(view, run, now) if judging is None else (judging,)
+        told += say_silence(view, run, facts, now) if judging is None else (judging,)
         told += grant(view, run, now, nonces)
         told += judge_waits(view, run, now)
     return tuple(_without_repeats(told))

@@ -11,14 +11,18 @@ from broker.model.moment import Moment
 from broker.model.reasons import Reason
 from broker.model.run import Epoch, Run, Why
 from broker.placement.view import View
-from broker.placement.words import duration
+from broker.placement.words import duration, listed
+from broker.policy.facts import EpochFacts
 from broker.policy.failing import start_report_at_s
 from broker.policy.regions import goes_on_at_s, may_go_on_without, silent_since_s
 
+RANKS_SHOWN = 5
 _SILENT = frozenset({Reason.CLUSTER_SILENT, Reason.CLUSTER_UNREACHABLE})
 
 
-def say_silence(view: View, run: Run, now: Moment) -> tuple[RunCommand, ...]:
+def say_silence(
+    view: View, run: Run, facts: EpochFacts | None, now: Moment
+) -> tuple[RunCommand, ...]:
     """Return the sentence that is due about the run's start, if one is."""
     epoch = run.open_epoch
     if epoch is None or (epoch.started_s is None and epoch.stop is None):
@@ -29,7 +33,7 @@ def say_silence(view: View, run: Run, now: Moment) -> tuple[RunCommand, ...]:
         if _is_due(run.why, now):
             return (_explain(_silent(view, epoch, since_s, now)),)
         return ()
-    return _heard(view, run, epoch, now)
+    return _heard(view, run, epoch, facts, now)
 
 
 def say_unread(run: Run, until_s: float) -> tuple[RunCommand, ...]:
@@ -54,14 +58,16 @@ def _is_due(why: Why, now: Moment) -> bool:
     return why.reason not in _SILENT or (why.next_at_s or 0.0) <= now.elapsed_s
 
 
-def _heard(view: View, run: Run, epoch: Epoch, now: Moment) -> tuple[RunCommand, ...]:
+def _heard(
+    view: View, run: Run, epoch: Epoch, facts: EpochFacts | None, now: Moment
+) -> tuple[RunCommand, ...]:
     """Say how a start stands whose cluster answers, when the last word is no longer so."""
     was_silent, why = run.why.reason in _SILENT, run.why
     is_late = why.next_at_s is not None and now.since(why.next_at_s) >= STOP_HEARD_S
     if epoch.stop is not None:
         if not was_silent and not is_late:
             return ()
-        told = stopping(epoch, epoch.stop.message, now)
+        told = stopping(epoch, f"{epoch.stop.message.rstrip('.')}{_unseen(epoch, facts)}", now)
         # Rarer and rarer: what has lasted long will last as long again.
         wait_s = max(STOP_HEARD_S, now.since(epoch.stop.since_s))
         return (_explain(told, now.elapsed_s + wait_s),)
@@ -72,6 +78,26 @@ def _heard(view: View, run: Run, epoch: Epoch, now: Moment) -> tuple[RunCommand,
     if epoch.drain is not None or (is_same and not was_silent):
         return ()
     return (_explain(starting(epoch.region, report_at_s, now)),)
+
+
+def _unseen(epoch: Epoch, facts: EpochFacts | None) -> str:
+    """Say which ranks were not seen to stop, and what a person does about it.
+
+    One whose machine is lost may run on until that is gone for good: nobody goes on beside it.
+    """
+    if facts is None or facts.epoch != epoch.id or not epoch.nonces:
+        return ""
+    ended = {end.rank for end in facts.ends}
+    ranks = [str(rank) for rank in range(len(epoch.nonces)) if rank not in ended]
+    if not ranks:
+        return ""
+    more = [f"{len(ranks) - RANKS_SHOWN} more"] if len(ranks) > RANKS_SHOWN else []
+    several = f"ranks {listed([*ranks[:RANKS_SHOWN], *more])} were"
+    who = f"rank {ranks[0]} was" if len(ranks) == 1 else several
+    return (
+        f"; {who} not seen to stop: a machine that does not come back is removed by its"
+        " cluster's operators, or marked as out of service"
+    )
 
 
 def _silent(view: View, epoch: Epoch, since_s: float, now: Moment) -> Why:

@@ -143,6 +143,8 @@ def first_failed(
     """Say how the member ended whose end made the cluster end the others; None: none failed."""
     ranked = []
     for pod in pods:
+        if pod.phase == "Succeeded":
+            continue  # whatever is done to what is left of it, its process had finished
         heard = of_end(pod, nodes, capacity_type=capacity_type)
         if heard is None or heard.word is Word.COMPLETED:
             continue

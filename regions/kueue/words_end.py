@@ -114,7 +114,12 @@ END_ROWS: dict[Word, Row] = {
         _GONE, Fault.RESOURCE, Deed.RESUMES, "One of its machines was shut down"
     ),
     Word.NODE_LOST: _row(
-        _LOST, Fault.TRANSIENT, Deed.RESUMES, "One of its machines is gone or does not answer"
+        _LOST,
+        Fault.TRANSIENT,
+        Deed.RESUMES,
+        "One of its machines is gone or does not answer",
+        "If it does not come back, have it removed or marked as out of service: till then its"
+        " process may run on, and the run does not go on beside it.",
     ),
     Word.NODE_MEMORY_SHORT: _row(
         _LOST,

@@ -65,6 +65,27 @@ def test_a_run_that_waits_says_why_where_what_is_ahead_and_what_is_next() -> Non
     assert headline(run, NOW_S) == "QUEUED in us-east4 for 10m00s"
 
 
+LOST = """
+placements {
+  state: PLACEMENT_STATE_ENDED
+  end: PLACEMENT_END_PREEMPTED
+  failure_class: FAILURE_CLASS_RESOURCE
+  place { region: "us-east4" }
+  state_time { seconds: 1940 }
+  why { reason: REASON_EVICTED message: "us-east4: a run of higher priority took its place" }
+}
+"""
+
+
+def test_a_run_that_waits_again_says_how_it_lost_its_place() -> None:
+    run = text_format.Parse(WAITING + LOST, run_pb2.Run())
+    told = "us-east4, 1m00s ago: a run of higher priority took its place (EVICTED)"
+    assert ("before", told) in lines_of(run, NOW_S)
+    for state in (run_pb2.RUN_STATE_RUNNING, run_pb2.RUN_STATE_FAILED):
+        run.state = state
+        assert "before" not in [label for label, _ in lines_of(run, NOW_S)]
+
+
 def test_how_much_of_a_leg_has_come_is_not_said_twice() -> None:
     run = text_format.Parse(WAITING, run_pb2.Run())
     leg = run.placements[0]

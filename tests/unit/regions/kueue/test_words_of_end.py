@@ -1,5 +1,6 @@
 """What is said of a gang's end: its own, its launcher's, or its machine's."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ from tests.unit.regions.kueue.tellings import (
     NOW_S,
     admitted,
     ended,
+    make_container,
     make_evidence,
     make_job_set,
     make_node,
@@ -122,6 +124,13 @@ def test_nor_those_that_were_told_to_go_before_its_end_is_seen() -> None:
 def disrupted(reason: str, message: str = "") -> Pod:
     """A member to which something was done, and which then ended by a signal."""
     return ended(143, conditions=(said("DisruptionTarget", reason, message),))
+
+
+def test_what_is_done_to_the_rest_of_one_that_had_finished_is_no_end_of_its_gang() -> None:
+    gone = disrupted("DeletionByTaintManager")
+    assert word_of(gone, make_pod(1, make_container("running"))) is Word.NODE_LOST
+    done = replace(gone, phase="Succeeded")
+    assert word_of(done, make_pod(1, make_container("running"))) is not Word.NODE_LOST
 
 
 SHUTDOWN = "Pod was terminated in response to imminent node shutdown."
