@@ -1,8 +1,6 @@
 """The port over a cluster that answers, answers in part, and does not answer."""
 
 import asyncio
-import contextlib
-import random
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from decimal import Decimal
@@ -10,24 +8,19 @@ from pathlib import Path
 
 import pytest
 
-from regions.cluster import ClusterObservation, ClusterUnreachableError, Fence
-from regions.kueue.cluster import PING_S, KueueCluster
+from regions.cluster import ClusterUnreachableError, Fence
+from regions.kueue.cluster import PING_S
 from regions.kueue.flavors import FlavorSettings
 from regions.kueue.priced import Priced
-from regions.kueue.profiles import Profiles
-from regions.kueue.queue_view import QueueSettings
-from regions.kueue.scout import Asked, Bounds, News, Report, Scout, Spot
+from regions.kueue.scout import Asked, Bounds, News, Report, Spot
 from regions.kueue.sight import FOLLOWED
-from regions.kueue.sites import KueueSettings
-from regions.launcher.store import DirectoryStore
 from tests.unit.regions.kueue import kube
-from tests.unit.regions.kueue.making import make_profile, make_queue, spec_of
+from tests.unit.regions.kueue.making import make_queue, spec_of
+from tests.unit.regions.kueue.ports import QUEUES, ported, seen
 from tests.unit.regions.kueue.servers import Server, serving
 from tests.unit.regions.kueue.test_orders import make_grant
 from tests.unit.regions.kueue.test_queue_view import local_queue
-from tests.unit.regions.kueue.test_sight import OURS, Cluster, Patient, until
-
-QUEUES = QueueSettings(namespace=OURS)
+from tests.unit.regions.kueue.test_sight import OURS, Cluster, all_heard, until
 
 
 @pytest.fixture
@@ -36,52 +29,11 @@ async def server() -> AsyncIterator[Server]:
         yield found
 
 
-@contextlib.asynccontextmanager
-async def ported(
-    server: Server,
-    cluster: Cluster,
-    root: Path,
-    scout: Scout | None = None,
-    *,
-    queues: QueueSettings = QUEUES,
-) -> AsyncIterator[KueueCluster]:
-    store = DirectoryStore.create(str(root / "store"))
-    server.answer = cluster.answer
-    port = KueueCluster(
-        server.api(),
-        store,
-        KueueSettings(
-            cluster="west",
-            region="eu-west4",
-            queues=queues,
-            profiles=Profiles(default=make_profile(), flavors={}),
-        ),
-        clock=Patient(server),
-        chance=random.Random(3),
-        scout=scout,
-        wall_s=lambda: 1_000_000.0,
-    )
-    running = asyncio.create_task(port.run())
-    try:
-        yield port
-    finally:
-        running.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await running
-
-
-async def seen(port: KueueCluster) -> ClusterObservation:
-    """Look until the first lists have come; the clock of these tests runs ahead of them."""
-    for _ in range(3_000):
-        with contextlib.suppress(ClusterUnreachableError):
-            return await port.observe()
-        await asyncio.sleep(0.01)
-    raise AssertionError("it is never seen")
-
-
 async def test_a_cluster_that_is_seen_is_whole(server: Server, tmp_path: Path) -> None:
     async with ported(server, Cluster(), tmp_path) as port:
-        first = await seen(port)
+        await seen(port)
+        await until(lambda: all_heard(port._sight))
+        first = await port.observe()
         assert (first.cluster, first.region, first.keeps_secrets) == ("west", "eu-west4", True)
         assert (first.is_whole, first.is_store_readable, first.blind) == (True, True, ())
         assert (await port.observe()).changed == frozenset()

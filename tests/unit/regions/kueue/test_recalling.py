@@ -1,8 +1,6 @@
 """A broker that starts anew learns who went while nobody looked: in the end, never too early."""
 
-import asyncio
 import contextlib
-import random
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,21 +8,18 @@ from typing import Any
 
 import pytest
 
-from regions.cluster import Cause, ClusterObservation, ClusterUnreachableError, EpochSeen, Stage
+from regions.cluster import Cause, ClusterObservation, EpochSeen, Stage
 from regions.kueue import names
 from regions.kueue.cluster import KueueCluster
 from regions.kueue.objects.kinds import decode
-from regions.kueue.profiles import Profiles
-from regions.kueue.queue_view import QueueSettings
 from regions.kueue.recalling import AGAIN_S, MOST_PAGES
-from regions.kueue.sites import KueueSettings
 from regions.launcher import codec, layout
 from regions.launcher.store import DirectoryStore
 from tests.unit.regions.kueue import kube
-from tests.unit.regions.kueue.making import make_profile
+from tests.unit.regions.kueue.ports import ported, seen
 from tests.unit.regions.kueue.servers import Server, serving
 from tests.unit.regions.kueue.test_orders import make_grant
-from tests.unit.regions.kueue.test_sight import OURS, Cluster, Patient
+from tests.unit.regions.kueue.test_sight import OURS, Cluster
 
 GANG = "uid-of-gang"
 PODS = "/api/v1/pods"
@@ -71,11 +66,7 @@ class Story:
     store: DirectoryStore
 
     async def look(self) -> ClusterObservation:
-        for _ in range(3_000):
-            with contextlib.suppress(ClusterUnreachableError):
-                return await self.port.observe()
-            await asyncio.sleep(0.01)
-        raise AssertionError("it is never seen")
+        return await seen(self.port)
 
     async def sought(self) -> ClusterObservation:
         """Look until everybody was asked for, and then once more."""
@@ -107,28 +98,8 @@ async def returning(
     write(store, theirs)
     cluster = Cluster()
     cluster.objects = objects
-    async with serving() as server:
-        server.answer = cluster.answer
-        port = KueueCluster(
-            server.api(),
-            store,
-            KueueSettings(
-                cluster="west",
-                region="eu-west4",
-                queues=QueueSettings(namespace=OURS),
-                profiles=Profiles(default=make_profile(), flavors={}),
-            ),
-            clock=Patient(server),
-            chance=random.Random(3),
-            wall_s=lambda: 1_000_000.0,
-        )
-        running = asyncio.create_task(port.run())
-        try:
-            yield Story(server, cluster, port, store)
-        finally:
-            running.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await running
+    async with serving() as server, ported(server, cluster, root) as port:
+        yield Story(server, cluster, port, store)
 
 
 def write(store: DirectoryStore, cluster: str) -> None:

@@ -6,14 +6,12 @@ import pytest
 
 from regions.kueue.objects.kinds import decode
 from regions.kueue.priced import Priced
-from regions.kueue.profiles import Profiles
 from regions.kueue.queue_view import QueueSettings
 from regions.kueue.sight import Sight
-from regions.kueue.sites import KueueSettings
 from regions.kueue.survey import SCENE_S, SHARE, Survey
 from tests.unit.regions.kueue import kube
 from tests.unit.regions.kueue.clocks import StepClock
-from tests.unit.regions.kueue.making import make_profile
+from tests.unit.regions.kueue.ports import make_settings
 from tests.unit.regions.kueue.servers import Server, serving
 from tests.unit.regions.kueue.test_queue_view import SPOT, local_queue
 from tests.unit.regions.kueue.test_sight import OURS, Cluster, all_heard, until, watched
@@ -34,13 +32,7 @@ class Costly:
         self.times = 0
         self._clock = clock
         self._cost_s = cost_s
-        queues = QueueSettings(namespace=OURS, price_of=self._price)
-        settings = KueueSettings(
-            cluster="west",
-            region="eu-west4",
-            queues=queues,
-            profiles=Profiles(default=make_profile(), flavors={}),
-        )
+        settings = make_settings(QueueSettings(namespace=OURS, price_of=self._price))
         self._seen = seen
         self.survey = Survey(seen, settings, clock, lambda: 1_000_000.0)
 
