@@ -21,10 +21,17 @@ from regions.launcher.exchange import Exchange, write_whole
 from regions.launcher.exits import exit_status
 from regions.launcher.expansion import expand_all
 from regions.launcher.gate import Place, stand_at_gate
-from regions.launcher.reading import read_record
+from regions.launcher.reading import Unreachable, read_record
 from regions.launcher.rules import BeginDrain, Cause, Leave, Stop, next_watch
 from regions.launcher.settings import BadSettings, Settings
-from regions.launcher.store import DirectoryStore, StoreUnreachable, random_hex, uri_of
+from regions.launcher.store import (
+    GS,
+    DirectoryStore,
+    Store,
+    StoreUnreachable,
+    random_hex,
+    uri_at,
+)
 
 _END_RETRY_PAUSE_S = 0.5
 
@@ -54,7 +61,7 @@ def launch(settings: Settings) -> int:
         raise BadSettings(f"BROKER_WORK_DIR cannot be used: {error}") from error
     place = Place(
         settings=settings,
-        store=DirectoryStore(settings.store_path),
+        store=_opened(settings),
         keys=layout.RunKeys(settings.run_key),
         nonce=nonce,
         private_dir=private_dir,
@@ -102,10 +109,9 @@ class _Attendant:
         while child.returncode() is None:
             now_s = time.monotonic()
             self._look_at_control(child, now_s)
+            self._keep_time(child)
             self._report_when_due(now_s)
-            self._heed_notices(child, now_s)
-            if self._kill_at_s is not None and now_s >= self._kill_at_s:
-                child.signal_group(signal.SIGKILL)
+            self._keep_time(child)
             self._ear.sleep(self._until_next(now_s))
         code = child.returncode()
         child.end_group()
@@ -122,12 +128,21 @@ class _Attendant:
             return Ended(layout.STOPPED, Cause.DRAINED, exit_code, number, was_asked)
         return Ended(layout.EXITED, Cause.COMMAND, exit_code, number, was_asked)
 
+    def _keep_time(self, child: Child) -> None:
+        """Do what has an hour, after each call that a slow store can have drawn out."""
+        now_s = time.monotonic()
+        self._heed_notices(child, now_s)
+        if self._kill_at_s is not None and now_s >= self._kill_at_s:
+            child.signal_group(signal.SIGKILL)
+
     def _look_at_control(self, child: Child, now_s: float) -> None:
         if now_s < self._look_at_s:
             return
         self._look_at_s = now_s + self._place.settings.control_poll_s
         store, keys, epoch = self._place.store, self._place.keys, self._grant.epoch
         fence = read_record(store, keys.fence(epoch), codec.read_fence)
+        if isinstance(fence, Unreachable):
+            return  # nor would it say more of a drain, and a notice may have come meanwhile
         drain = read_record(store, keys.drain(epoch), codec.read_drain)
         step = next_watch(fence, drain, self._is_draining)
         if isinstance(step, Stop):
@@ -209,7 +224,20 @@ class _Attendant:
         }
 
     def _uri(self, key: str) -> str:
-        return uri_of(os.path.join(self._place.settings.store_path, key))
+        return uri_at(self._place.settings.store, key)
+
+
+def _opened(settings: Settings) -> Store:
+    if not settings.store.startswith(GS):
+        return DirectoryStore(settings.store)
+    from regions.launcher import bucket, tokens  # a directory starts sooner without
+
+    return bucket.BucketStore(
+        settings.store,
+        tokens.Tokens(settings.store_tokens or tokens.METADATA),
+        settings.store_endpoint or bucket.ENDPOINT,
+        bucket.CALL_S,
+    )
 
 
 def _say_end(place: Place, grant: Optional[layout.Grant], ended: Ended) -> None:

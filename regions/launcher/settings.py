@@ -1,7 +1,11 @@
 """What a launcher is told by its environment. Nothing else in the package reads the environment.
 
 ===========================  ==============================================================
-``BROKER_STORE``             the region's store: a ``file://`` URI or an absolute path
+``BROKER_STORE``             the region's store: a ``file://`` URI, an absolute path, or
+                             ``gs://bucket/folder``
+``BROKER_STORE_TOKENS``      of a bucket: the file of its token, or where the metadata server has
+                             one (the metadata server's usual place)
+``BROKER_STORE_ENDPOINT``    of a bucket: who serves it (Google)
 ``BROKER_RUN_KEY``           the run's key in the store
 ``BROKER_PLACEMENT``         the placement that this gang is
 ``RANK``, ``WORLD_SIZE``     this process's rank, and the number of them
@@ -36,10 +40,12 @@ from dataclasses import dataclass
 from typing import Dict, Mapping, Optional, Tuple
 
 from regions.launcher import layout
-from regions.launcher.store import InvalidKey, path_of
+from regions.launcher.store import InvalidKey, location_of, path_of
 
 _OWN = (
     "BROKER_STORE",
+    "BROKER_STORE_TOKENS",
+    "BROKER_STORE_ENDPOINT",
     "BROKER_RUN_KEY",
     "BROKER_PLACEMENT",
     "BROKER_WORK_DIR",
@@ -66,9 +72,15 @@ class BadSettings(ValueError):
 
 @dataclass(frozen=True)
 class Settings:
-    """What one launcher process was told. Durations in seconds."""
+    """What one launcher process was told. Durations in seconds.
 
-    store_path: str
+    ``store`` is a path, or ``gs://bucket/folder``; ``store_tokens`` and ``store_endpoint`` are
+    empty where the usual ones are meant.
+    """
+
+    store: str
+    store_tokens: str
+    store_endpoint: str
     run_key: str
     placement: str
     rank: int
@@ -100,7 +112,9 @@ def read_settings(environ: Mapping[str, str], command: Tuple[str, ...]) -> Setti
     seconds = {name: _seconds(environ, name, default) for name, default in _DURATIONS.items()}
     exit_file = environ.get("BROKER_EXIT_FILE") or None
     return Settings(
-        store_path=_path(environ, "BROKER_STORE"),
+        store=_location(environ, "BROKER_STORE"),
+        store_tokens=environ.get("BROKER_STORE_TOKENS", ""),
+        store_endpoint=environ.get("BROKER_STORE_ENDPOINT", ""),
         run_key=_name(environ, "BROKER_RUN_KEY"),
         placement=_name(environ, "BROKER_PLACEMENT"),
         rank=_whole(environ, "RANK", 0, world_size - 1),
@@ -138,6 +152,13 @@ def _name(environ: Mapping[str, str], name: str) -> str:
     if not layout.is_name(value):
         raise BadSettings(f"{name} cannot be part of a key: {value[:80]!r}")
     return value
+
+
+def _location(environ: Mapping[str, str], name: str) -> str:
+    try:
+        return location_of(_required(environ, name))
+    except InvalidKey as error:
+        raise BadSettings(f"{name}: {error}") from error
 
 
 def _path(environ: Mapping[str, str], name: str) -> str:

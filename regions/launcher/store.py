@@ -2,9 +2,8 @@
 
 The rule: an answer is an answer. A key is absent only when the store itself was seen to be there
 after the miss; everything else is ``StoreUnreachable``. A record is visible whole or not at all,
-and create-if-absent has one winner. An object store joins by giving these five calls a second
-class: get, create with "if generation is 0", put, list with a delimiter, delete.
-Read ``Store`` first, then ``DirectoryStore.create_if_absent``.
+and create-if-absent has one winner. Buckets are in ``bucket``. Read ``Store`` first, then
+``DirectoryStore.create_if_absent``.
 """
 
 from __future__ import annotations
@@ -20,10 +19,12 @@ from typing import BinaryIO, Optional, Protocol, Tuple
 MARKER = ".store"
 """The file at the root that says: this is the store, and not the empty folder it was mounted on."""
 SCRATCH = ".tmp"
+GS = "gs://"
 _NO_FILE = (errno.ELOOP, errno.ENXIO, errno.ENODEV)
 """How a link, a socket and a device without a driver answer to being opened."""
 _PLAIN = frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._~-/")
 """The bytes of a path that stand in a URI as they are."""
+_BUCKET = re.compile(r"[a-z0-9][a-z0-9._-]{1,220}[a-z0-9]")
 _PART = re.compile(r"[A-Za-z0-9._~=@+-]{1,255}")
 
 
@@ -75,6 +76,23 @@ def read_bounded(store: Store, key: str, limit_bytes: int) -> Optional[bytes]:
             return stream.read(limit_bytes + 1)
     except OSError as error:
         raise StoreUnreachable(f"{key}: {error}") from error
+
+
+def location_of(text: str) -> str:
+    """Return where a store is: an absolute path, or ``gs://bucket/folder``. Raises InvalidKey."""
+    if not text.startswith(GS):
+        return path_of(text)
+    bucket, _, folder = text[len(GS) :].rstrip("/").partition("/")
+    if not _BUCKET.fullmatch(bucket):
+        raise InvalidKey(f"not a bucket: {text[:200]!r}")
+    return GS + "/".join((bucket, *(check_key(folder) if folder else ())))
+
+
+def uri_at(location: str, key: str) -> str:
+    """Return the URI of what a store holds under a key, as training is told it."""
+    if location.startswith(GS):
+        return f"{location}/{key}"
+    return uri_of(os.path.join(location, key))
 
 
 def path_of(location: str) -> str:

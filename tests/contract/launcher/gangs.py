@@ -1,4 +1,4 @@
-"""Real gangs of real launchers over a real directory, for the tests of this folder.
+"""Real gangs of real launchers over a store, for the tests of this folder.
 
 The rule: a test waits for a condition, never for a time. Read ``Gang`` first.
 """
@@ -12,7 +12,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -20,14 +20,15 @@ from regions import gatehouse
 from regions.launcher import layout
 from regions.launcher.pack import pack
 from regions.launcher.rules import Evidence
-from regions.launcher.store import DirectoryStore
+from regions.launcher.store import Store
+from tests.contract.launcher.shelves import Shelf
 
 RUN = "run-1"
 KEYS = layout.RunKeys(RUN)
 PATIENCE_S = 30.0
 
 TRAIN = """
-import json, os, sys, time
+import json, os, sys, time, urllib.parse, urllib.request
 trace, rank = sys.argv[1], os.environ["RANK"]
 with open(f"{trace}/{os.environ['BROKER_EPOCH']}-{rank}-{os.getpid()}", "w") as out:
     out.write(os.environ["BROKER_RESUME_FROM"])
@@ -35,8 +36,18 @@ def put(path, value):
     with open(path + ".tmp", "w") as out:
         json.dump(value, out)
     os.replace(path + ".tmp", path)
+def save(step):
+    where = os.environ["BROKER_CHECKPOINT_URI"] + f"/step-{step}"
+    if where.startswith("file://"):
+        os.makedirs(where[len("file://"):])
+        put(where[len("file://"):] + "/.complete", {})
+        return
+    bucket, _, name = where[len("gs://"):].partition("/")
+    query = urllib.parse.urlencode({"uploadType": "media", "name": name + "/.complete"})
+    headers = {"Authorization": "Bearer " + os.environ["TRAIN_TOKEN"]}
+    address = f"{os.environ['TRAIN_ENDPOINT']}/upload/storage/v1/b/{bucket}/o?{query}"
+    urllib.request.urlopen(urllib.request.Request(address, b"{}", headers), timeout=5).close()
 here, step = os.environ["BROKER_DIR"], 0
-folder = os.environ["BROKER_CHECKPOINT_URI"][len("file://"):]
 while not os.path.exists(f"{trace}/finish"):
     if os.path.exists(f"{here}/drain.json"):
         put(f"{here}/drained.json", {"step": step})
@@ -46,8 +57,7 @@ while not os.path.exists(f"{trace}/finish"):
     put(f"{here}/progress.json", {"step": step, "loss": 1.0 / step, "samples": None, "fields": {}})
     if rank == "0" and os.path.exists(f"{trace}/save"):
         try:
-            os.makedirs(f"{folder}/step-{step}")
-            put(f"{folder}/step-{step}/.complete", {})
+            save(step)
             os.unlink(f"{trace}/save")
         except OSError:
             pass
@@ -87,17 +97,13 @@ class Site:
     """One region: a store, a place for local files, and what its training traced."""
 
     home: Path
+    shelf: Shelf
     gangs: list[Gang] = field(default_factory=list)
 
     @property
-    def root(self) -> Path:
-        """The store's directory."""
-        return self.home / "store"
-
-    @property
-    def store(self) -> DirectoryStore:
+    def store(self) -> Store:
         """The store."""
-        return DirectoryStore(str(self.root))
+        return self.shelf.store
 
     @property
     def trace(self) -> Path:
@@ -127,7 +133,7 @@ class Site:
 
     def _env(self, placement: str, rank: int) -> dict[str, str]:
         return {
-            "BROKER_STORE": f"file://{self.root}",
+            **self.shelf.env,
             "BROKER_RUN_KEY": RUN,
             "BROKER_PLACEMENT": placement,
             "RANK": str(rank),
@@ -204,12 +210,15 @@ class Site:
         )
 
 
+Sites = Callable[[str], AbstractContextManager[Site]]
+"""Makes a region of a name, for as long as it is entered."""
+
+
 @contextmanager
-def site_at(home: Path) -> Iterator[Site]:
+def site_at(home: Path, shelf: Shelf) -> Iterator[Site]:
     """Make a region, and leave no process of it behind."""
-    home.mkdir(parents=True)
-    site = Site(home)
-    DirectoryStore.create(str(site.root))
+    home.mkdir(parents=True, exist_ok=True)
+    site = Site(home, shelf)
     site.trace.mkdir()
     (home / "train.py").write_text(TRAIN)
     (home / "launcher.pyz").write_bytes(pack())

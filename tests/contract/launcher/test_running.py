@@ -6,7 +6,6 @@ import os
 import signal
 import sys
 import tarfile
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -20,17 +19,11 @@ from regions.launcher.reading import Unreachable
 from regions.launcher.rules import Closed, How, TryRevoke, Wish, WriteFence, judge
 from regions.launcher.store import StoreUnreachable
 from tests.builders import Story
-from tests.contract.launcher.gangs import RUN, Gang, Site, exchange_of, grant_for, site_at, until
+from tests.contract.launcher.gangs import RUN, Gang, Site, exchange_of, grant_for, until
 
 pytestmark = pytest.mark.alone
 GRANT = grant_for("p1", 1)
 EPOCH = GRANT.epoch
-
-
-@pytest.fixture
-def site(tmp_path: Path) -> Iterator[Site]:
-    with site_at(tmp_path / "east") as made:
-        yield made
 
 
 def running(site: Site, grant: layout.Grant = GRANT) -> Gang:
@@ -48,8 +41,7 @@ def test_a_partition_during_the_fence_stops_no_training_and_the_fence_comes_thro
     site: Site,
 ) -> None:
     gang = running(site)
-    away = site.home / "away"
-    site.root.rename(away)
+    site.shelf.cut()
     with pytest.raises(StoreUnreachable):
         gatehouse.fence(site.store, RUN, EPOCH, "move")
     silent = rules.Evidence(
@@ -63,7 +55,7 @@ def test_a_partition_during_the_fence_stops_no_training_and_the_fence_comes_thro
     )
     assert judge(silent, Wish.CLOSE) == rules.CannotSay("away")
     assert all(process.poll() is None for process in gang.processes.values())
-    away.rename(site.root)
+    site.shelf.mend()
     before = beats(site)
     until(lambda: beats(site) > before, "the gang reports again")
     gatehouse.fence(site.store, RUN, EPOCH, "move")
@@ -112,11 +104,10 @@ def test_the_success_of_a_zombie_is_not_read_any_more(site: Site) -> None:
 def test_a_gang_whose_broker_and_store_are_away_trains_on_and_its_end_is_kept(site: Site) -> None:
     gang = running(site)
     first = site.save(EPOCH)
-    away = site.home / "away"
-    site.root.rename(away)
+    site.shelf.cut()
     (site.trace / "finish").touch()
     until(lambda: len(exchange_of(site, "p1")) == 2, "both ends are kept locally")
-    away.rename(site.root)
+    site.shelf.mend()
     assert gang.exits() == [0, 0]
     seen = site.epoch(EPOCH)
     assert seen.checkpoints == (first,)
@@ -144,6 +135,17 @@ def test_a_preemption_notice_drains_and_then_stops(site: Site) -> None:
     seen = site.epoch(EPOCH)
     assert {(e.kind, e.cause) for e in seen.ends.values()} == {(layout.STOPPED, "preempted")}
     assert all(report.is_drained for report in seen.reports.values())
+
+
+def test_a_preemption_notice_is_passed_on_while_the_store_is_silent(site: Site) -> None:
+    gang = running(site)
+    site.shelf.cut()
+    gang.kill(signal.SIGTERM)
+    # It lets go of its machine for the notice, and cannot say so where nobody answers.
+    until(lambda: len(exchange_of(site, "p1")) == 2, "both ends are kept locally")
+    assert [end["cause"] for end in exchange_of(site, "p1")] == ["preempted", "preempted"]
+    site.shelf.mend()
+    assert gang.exits() == [87, 87]
 
 
 def test_a_command_that_ignores_sigterm_is_killed_with_all_it_started(site: Site) -> None:

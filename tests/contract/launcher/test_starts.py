@@ -1,28 +1,20 @@
-"""The start protocol with real launchers on a real directory: who starts, and who does not."""
+"""The start protocol with real launchers on a real store: who starts, and who does not."""
 
 import signal
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 from regions import gatehouse
 from regions.launcher import codec, layout
 from regions.launcher.rules import Closed, How, StillOpen, Wish, WriteFence, judge
-from tests.contract.launcher.gangs import KEYS, RUN, Site, grant_for, site_at, until
+from tests.contract.launcher.gangs import KEYS, RUN, Site, Sites, grant_for, until
 
 pytestmark = pytest.mark.alone
 
 
-@pytest.fixture
-def site(tmp_path: Path) -> Iterator[Site]:
-    with site_at(tmp_path / "east") as made:
-        yield made
-
-
-def test_of_two_legs_whole_at_once_only_the_granted_one_trains(tmp_path: Path) -> None:
+def test_of_two_legs_whole_at_once_only_the_granted_one_trains(sites: Sites) -> None:
     grant = grant_for("p1", 1)
-    with site_at(tmp_path / "east") as east, site_at(tmp_path / "west") as west:
+    with sites("east") as east, sites("west") as west:
         first, second = east.gang("p1"), west.gang("p2")
         east.wait_whole("p1")
         west.wait_whole("p2")
@@ -57,9 +49,9 @@ def test_a_grant_that_lands_after_its_revocation_starts_nothing(site: Site) -> N
     assert {end.kind for end in site.epoch(grant.epoch).ends.values()} == {layout.LEFT_GATE}
 
 
-def test_a_grant_an_hour_late_does_not_disturb_the_epoch_after_it(tmp_path: Path) -> None:
+def test_a_grant_an_hour_late_does_not_disturb_the_epoch_after_it(sites: Sites) -> None:
     late, grant = grant_for("p1", 1), grant_for("p2", 2)
-    with site_at(tmp_path / "east") as east, site_at(tmp_path / "west") as west:
+    with sites("east") as east, sites("west") as west:
         stale = east.gang("p1")
         east.wait_whole("p1")
         gatehouse.revoke(east.store, RUN, 1, "stuck")

@@ -30,10 +30,14 @@ Fault = int | Befalls | Callable[[], object] | None
 
 @dataclass
 class Faults:
-    """The scripts, and the calls that came: ``asked`` has each one's operation and query."""
+    """The scripts, and the calls that came: ``asked`` has each one's operation and query.
+
+    ``always`` befalls every call, before any script.
+    """
 
     scripts: dict[str, deque[Fault]] = field(default_factory=lambda: defaultdict(deque))
     asked: list[tuple[str, dict[str, str]]] = field(default_factory=list)
+    always: Fault = None
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def plan(self, operation: str, *faults: Fault) -> None:
@@ -45,7 +49,7 @@ class Faults:
         with self._lock:
             self.asked.append((operation, query))
             script = self.scripts[operation]
-            fault = script.popleft() if script else None
+            fault = self.always or (script.popleft() if script else None)
         if callable(fault):
             fault()
             return None

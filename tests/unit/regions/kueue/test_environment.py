@@ -61,7 +61,7 @@ def test_the_launcher_reads_what_a_pod_is_told() -> None:
     command, env = started(trainer_of(jobset), rank=1)
     settings = read_settings(env, tuple(command[5:]))
     assert (settings.rank, settings.world_size) == (1, 2)
-    assert settings.store_path == "/stores/eu"
+    assert settings.store == "/stores/eu"
     assert settings.run_key == "runkey00000000000001"
     assert settings.placement == "k3v9q0aa1b2c"
     assert settings.member == UID

@@ -31,7 +31,7 @@ GOOD = {
 
 def test_settings_are_read_and_only_the_clusters_own_are_passed_on() -> None:
     settings = read_settings(GOOD, ("python3", "train.py"))
-    assert (settings.store_path, settings.rank, settings.world_size) == ("/store", 1, 2)
+    assert (settings.store, settings.rank, settings.world_size) == ("/store", 1, 2)
     assert (settings.gate_poll_s, settings.gate_timeout_s) == (0.5, 3600.0)
     assert settings.passed_on == {"RANK": "1", "WORLD_SIZE": "2", "MASTER_ADDR": "10.0.0.1"}
     assert settings.loss_field == "loss"
@@ -39,11 +39,38 @@ def test_settings_are_read_and_only_the_clusters_own_are_passed_on() -> None:
     assert (named.loss_field, named.passed_on) == ("train/loss", settings.passed_on)
 
 
+def test_what_opens_a_bucket_is_not_passed_on() -> None:
+    told = {
+        "BROKER_STORE": "gs://bucket/broker/",
+        "BROKER_STORE_TOKENS": "/run/token",
+        "BROKER_STORE_ENDPOINT": "http://127.0.0.1:1",
+    }
+    settings = read_settings({**GOOD, **told}, ("true",))
+    assert (settings.store, settings.store_tokens, settings.store_endpoint) == (
+        "gs://bucket/broker",
+        "/run/token",
+        "http://127.0.0.1:1",
+    )
+    assert settings.passed_on.keys() & told.keys() == set()
+
+
+def test_a_launcher_on_a_directory_starts_without_what_a_bucket_takes() -> None:
+    code = (
+        "import sys, regions.launcher.__main__;"
+        "print(sorted({'http.client', 'ssl', 'random'} & set(sys.modules)))"
+    )
+    found = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    assert found.stdout == "[]\n"
+
+
 @pytest.mark.parametrize(
     ("name", "value"),
     [
         ("BROKER_STORE", ""),
         ("BROKER_STORE", "s3://x"),
+        ("BROKER_STORE", "gs://bucket/../x"),
         ("BROKER_RUN_KEY", "../x"),
         ("BROKER_PLACEMENT", "a/b"),
         ("BROKER_WORK_DIR", "relative"),

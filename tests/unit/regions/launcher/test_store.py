@@ -1,8 +1,7 @@
-"""A directory as a store: one winner, whole records, and a lost root that is not an empty one."""
+"""A directory as a store: what only it can get wrong, as a lost root that is not an empty one."""
 
 import os
 import socket
-import threading
 from collections.abc import Callable
 from pathlib import Path
 from urllib.parse import quote
@@ -10,12 +9,13 @@ from urllib.parse import quote
 import pytest
 
 from regions.launcher.store import (
-    MARKER,
     DirectoryStore,
     InvalidKey,
     StoreUnreachable,
+    location_of,
     path_of,
     read_bounded,
+    uri_at,
     uri_of,
 )
 
@@ -23,72 +23,6 @@ from regions.launcher.store import (
 @pytest.fixture
 def store(tmp_path: Path) -> DirectoryStore:
     return DirectoryStore.create(str(tmp_path / "root"))
-
-
-def test_what_is_put_is_read_and_listed_one_level_at_a_time(store: DirectoryStore) -> None:
-    store.put("runs/r/e000001/owner", b"1")
-    store.put("runs/r/placements/p/grant", b"2")
-    store.put("runs/r/placements/p/grant", b"3")
-    assert read_bounded(store, "runs/r/placements/p/grant", 10) == b"3"
-    assert read_bounded(store, "runs/r/placements/p/grant", 0) == b"3"
-    assert read_bounded(store, "runs/r/placements/q/grant", 10) is None
-    assert store.list("") == ("runs/",)
-    assert store.list("runs/r/") == ("e000001/", "placements/")
-    assert store.list("runs/r/placements/p/") == ("grant",)
-    assert store.list("runs/none/") == ()
-    store.delete("runs/r/placements/p/grant")
-    store.delete("runs/r/placements/p/grant")
-    assert store.list("runs/r/placements/p/") == ()
-
-
-def test_create_if_absent_has_one_winner_and_its_record_stands(store: DirectoryStore) -> None:
-    won: list[int] = []
-    barrier = threading.Barrier(8)
-
-    def create(number: int) -> None:
-        barrier.wait()
-        if store.create_if_absent("owner", str(number).encode() * 1000):
-            won.append(number)
-
-    threads = [threading.Thread(target=create, args=(number,)) for number in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert len(won) == 1
-    assert read_bounded(store, "owner", 10_000) == str(won[0]).encode() * 1000
-    assert os.listdir(Path(store.root, ".tmp")) == []
-
-
-@pytest.mark.parametrize(
-    "key",
-    [
-        "",
-        "/",
-        "/etc/passwd",
-        "..",
-        "a/../b",
-        "a//b",
-        "a/",
-        "a/.",
-        "a\0b",
-        "a b",
-        "x" * 300,
-        MARKER,
-        ".tmp/x",
-        "a/ü",
-    ],
-)
-def test_a_key_that_climbs_or_is_the_stores_own_is_refused(store: DirectoryStore, key: str) -> None:
-    for call in (
-        store.get,
-        store.delete,
-        lambda k: store.put(k, b""),
-        lambda k: store.create_if_absent(k, b""),
-        lambda k: store.list(k + "/"),
-    ):
-        with pytest.raises(InvalidKey):
-            call(key)
 
 
 def test_a_root_that_went_away_is_unreachable_and_never_made_again(
@@ -180,6 +114,29 @@ def test_a_location_is_a_file_uri_or_a_path(location: str, path: str) -> None:
 def test_a_location_that_is_no_directory_is_refused(location: str) -> None:
     with pytest.raises(InvalidKey):
         path_of(location)
+
+
+@pytest.mark.parametrize(
+    ("text", "location", "uri"),
+    [
+        ("file:///a/b", "/a/b", "file:///a/b/runs/r"),
+        ("/a//b/", "/a/b", "file:///a/b/runs/r"),
+        ("gs://my-bucket", "gs://my-bucket", "gs://my-bucket/runs/r"),
+        ("gs://my-bucket/", "gs://my-bucket", "gs://my-bucket/runs/r"),
+        ("gs://my.bucket/a/b/", "gs://my.bucket/a/b", "gs://my.bucket/a/b/runs/r"),
+    ],
+)
+def test_a_store_is_a_directory_or_a_folder_of_a_bucket(text: str, location: str, uri: str) -> None:
+    assert location_of(text) == location
+    assert uri_at(location, "runs/r") == uri
+
+
+@pytest.mark.parametrize(
+    "text", ["s3://bucket", "gs://", "gs:///a", "gs://B", "gs://bucket/../a", "gs://bucket/a b"]
+)
+def test_what_is_neither_is_refused(text: str) -> None:
+    with pytest.raises(InvalidKey):
+        location_of(text)
 
 
 @pytest.mark.parametrize("path", ["/store", "/a b/é%20#?", "/x/~y-z_.1", "/\udcff"])
