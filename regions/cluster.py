@@ -237,8 +237,9 @@ class Queue:
     """Put a placement's gang into a queue, gated. Repeated: nothing happens. Durations in seconds.
 
     ``command`` runs behind the launcher, ``bundle_digest`` must stand in the region's store,
-    ``priority`` preempts nobody until the grant; ``max_run_s``: how long booked capacity should
-    stay (None: as it is given). Only if asked does the gang reach the internet or get a token.
+    ``priority`` preempts nobody until the grant; with ``is_granted`` that was decided before, and
+    ``granted_priority`` counts from the first. ``max_run_s``: how long booked capacity should stay
+    (None: as it is given). Only if asked does the gang reach the internet or get a token.
     """
 
     placement: str
@@ -262,6 +263,7 @@ class Queue:
     max_run_s: float | None = None
     internet: bool = False
     service_account_token: bool = False
+    is_granted: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,7 +14,7 @@ from broker.model.moment import Moment
 from broker.model.policy import RegionPolicy
 from broker.model.run import Epoch, Placement, Run
 from broker.model.states import PlacementState
-from regions.cluster import Action, Stage
+from regions.cluster import Action, Queue, Stage
 from regions.launcher import rules
 
 
@@ -44,7 +44,8 @@ def converge(
         # Before a restored broker has read the region whole it moves nothing there (R3).
         if placement.site.key.cluster == cluster and is_surveyed:
             actions += _of_placement(run, placement, sight, policy, mark)
-    return tuple(actions)
+    # A gang that is granted as it is queued has its own enclave before it may start.
+    return tuple(sorted(actions, key=lambda action: not isinstance(action, Queue)))
 
 
 def _by_verdict(run: Run, epoch: Epoch, verdict: rules.Verdict) -> tuple[Action, ...]:

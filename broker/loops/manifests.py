@@ -6,7 +6,7 @@ objects by the function that it sends by; so nothing is shown that would not be 
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 from broker.history.refusals import Code, Refused
@@ -15,9 +15,11 @@ from broker.loops import orders
 from broker.loops.outposts import Outposts
 from broker.model.capacity import Offer
 from broker.model.manifest import Manifest, SentObject
+from broker.model.policy import RegionPolicy
 from broker.model.reasons import Reason
 from broker.model.run import Placement, Run, Site
 from broker.placement.plan import site_of
+from regions.cluster import Queue
 
 UNPLACED = "unplaced"
 """Stands where a placement's id would: it is drawn when one is made."""
@@ -44,13 +46,15 @@ class Manifests:
 
     def manifest(self, run: Run, placement: Placement) -> Manifest:
         """Return what is sent for a placement. Raises Refused where its cluster is not known."""
-        return self._told(run, placement.id, placement.site)
+        site = placement.site
+        return self._told(site, lambda *said: orders.queue(run, placement, *said))
 
     def offered(self, run: Run, offer: Offer) -> Manifest:
         """Return what would be sent if the run were placed on an offer."""
-        return self._told(run, UNPLACED, site_of(offer))
+        site = site_of(offer)
+        return self._told(site, lambda *said: orders.order(run, UNPLACED, site, *said))
 
-    def _told(self, run: Run, placement: str, site: Site) -> Manifest:
+    def _told(self, site: Site, order: Callable[[RegionPolicy, str], Queue]) -> Manifest:
         outpost = self._outposts.get(site.key.cluster)
         if outpost is None:
             raise Refused(
@@ -59,7 +63,7 @@ class Manifests:
                 code=Code.UNAVAILABLE,
             )
         policy, mark = self._log.region(site.region).policy, self._log.broker().mark
-        found = outpost.port.manifest(orders.order(run, placement, site, policy, mark))
+        found = outpost.port.manifest(order(policy, mark))
         return Manifest(
             objects=tuple(_object(one) for one in found.objects),
             notes=found.notes,

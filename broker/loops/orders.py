@@ -5,6 +5,7 @@ life of the broker; it names the very object or epoch that it means. Read ``queu
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from broker.loops.sight import epoch_key
 from broker.model.checkpoint import CheckpointRef, EpochId
@@ -34,7 +35,8 @@ PRIORITY_SPAN = 1_000_000  # a waiting gang is below every granted one, whatever
 
 def queue(run: Run, placement: Placement, policy: RegionPolicy, mark: str) -> Queue:
     """Return the order that puts a placement's gang into its queue, gated, with the log's mark."""
-    return order(run, placement.id, placement.site, policy, mark)
+    is_granted = placement.epoch is not None
+    return replace(order(run, placement.id, placement.site, policy, mark), is_granted=is_granted)
 
 
 def order(run: Run, placement: str, site: Site, policy: RegionPolicy, mark: str) -> Queue:

@@ -6,6 +6,7 @@ refusals are no failures: the state moved on, and the run is looked at again. Re
 ``Placer.tick``.
 """
 
+import asyncio
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Protocol
@@ -211,8 +212,11 @@ class Placer:
         A region can resume from a step only if its manifest is there and still matches.
         """
         passed: list[RunCommand] = []
+        held = set[str]()
         for command in told:
             if isinstance(command, MarkPrepared | GrantPlacement):
+                if command.placement in held:
+                    continue
                 region = run.placements[command.placement].site.region
                 ref = pick(run, region)
                 within_s = GRANT_LASTS_S if isinstance(command, GrantPlacement) else LASTS_S
@@ -222,15 +226,15 @@ class Placer:
                 if ref is not None and is_sound is False:
                     passed += lost_copy(ref, region)
                 if not is_sound:
+                    held.add(command.placement)
                     continue
             passed.append(command)
         return tuple(passed)
 
     async def _tell(self, name: str, told: tuple[RunCommand, ...]) -> bool:
-        is_taken = True
-        for command in told:
-            is_taken = await self._policy.tell(name, command) and is_taken
-        return is_taken
+        """Hand in what was judged as one: who acts on a leg that is queued sees its grant, too."""
+        taken = await asyncio.gather(*(self._policy.tell(name, command) for command in told))
+        return all(taken)
 
     async def _plan(self) -> None:
         for _ in range(PLANS_PER_TICK):

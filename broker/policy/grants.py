@@ -5,7 +5,7 @@ good as sure gets its grant with its placement, so that it starts even while the
 run that may yet be hedged is granted when a gang of it stands whole; the log withdraws the rest.
 """
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from broker.history.commands import GrantPlacement, RunCommand, StopEpoch
 from broker.history.lineage import is_within_reach
@@ -21,8 +21,13 @@ from broker.placement.view import View
 _QUEUED = frozenset({PlacementState.QUEUED, PlacementState.PROVISIONING})
 
 
-def grant(view: View, run: Run, now: Moment, nonces: Iterator[str]) -> tuple[RunCommand, ...]:
-    """Return the grant that is due, if one is; ``nonces`` yields fresh grant nonces."""
+def grant(
+    view: View, run: Run, now: Moment, nonces: Iterator[str], *, prepared: Collection[str]
+) -> tuple[RunCommand, ...]:
+    """Return the grant that is due, if one is; ``nonces`` yields fresh grant nonces.
+
+    ``prepared`` are the legs that go into their queues just now.
+    """
     if run.ending is not None:
         return ()
     whole = _first_whole(view, run)
@@ -34,7 +39,7 @@ def grant(view: View, run: Run, now: Moment, nonces: Iterator[str]) -> tuple[Run
         return (StopEpoch(reason=Reason.OTHER_LEG_STARTED, message=message),)
     if run.state is not RunState.QUEUED or not _may_grant(view):
         return ()
-    leg = whole or _sure_leg(view, run)
+    leg = whole or _sure_leg(view, run, prepared)
     if leg is not None and _waits_for_a_copy(view, run, leg, now):
         return ()
     if leg is None or not _is_within_cap(view, run, leg):
@@ -66,12 +71,15 @@ def _waits_for_a_copy(view: View, run: Run, leg: Placement, now: Moment) -> bool
     return now.elapsed_s < last.closed_s + borne_s
 
 
-def _sure_leg(view: View, run: Run) -> Placement | None:
+def _sure_leg(view: View, run: Run, prepared: Collection[str]) -> Placement | None:
     """Return the single leg that may have its grant before it stands whole, or None."""
     legs = waiting_legs(run)
-    if len(legs) != 1 or legs[0].state not in _QUEUED or legs[0].stuck is not None:
+    if len(legs) != 1 or legs[0].stuck is not None:
         return None
     leg = legs[0]
+    # Granted as it is queued, it waits with its own priority from the first moment on.
+    if leg.state not in _QUEUED and leg.id not in prepared:
+        return None
     p50_s = leg.site.forecast_p50_s
     nodes_were_free = p50_s is not None and p50_s <= GATE_S
     is_paid = leg.site.capacity_type is CapacityType.RESERVED

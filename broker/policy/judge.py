@@ -7,7 +7,7 @@ else depends on what it makes of the run; then what ends or stops, then what goe
 
 from collections.abc import Iterator
 
-from broker.history.commands import FailRun, RunCommand, StopEpoch
+from broker.history.commands import FailRun, MarkPrepared, RunCommand, StopEpoch
 from broker.model.moment import Moment
 from broker.model.run import Run
 from broker.placement.backoff import ready_at_s
@@ -53,7 +53,8 @@ def judge(
     if not any(isinstance(command, StopEpoch) for command in told):
         judging = None if facts is None else say_verdict(view, run, facts, now)
         told += say_silence(view, run, facts, now) if judging is None else (judging,)
-        told += grant(view, run, now, nonces)
+        prepared = [one.placement for one in told if isinstance(one, MarkPrepared)]
+        told += grant(view, run, now, nonces, prepared=prepared)
         told += judge_waits(view, run, now)
     return tuple(_without_repeats(told))
 

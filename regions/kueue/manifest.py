@@ -64,11 +64,10 @@ class Built:
     notes: tuple[str, ...]
 
 
-def build(queue: Queue, site: Site, packed: bytes, *, is_granted: bool = False) -> Built:
+def build(queue: Queue, site: Site, packed: bytes) -> Built:
     """Return what is sent for a placement. ``packed`` is the launcher's zipapp.
 
-    One that is granted already is queued with the priority that a grant gives. Raises
-    CannotQueueError.
+    Raises CannotQueueError.
     """
     found = problems(queue, site)
     if found:
@@ -76,20 +75,15 @@ def build(queue: Queue, site: Site, packed: bytes, *, is_granted: bool = False) 
     program = launcher(packed, site.namespace)
     return Built(
         launcher=program,
-        jobset=_jobset(
-            queue,
-            site,
-            program["metadata"]["name"],
-            queue.granted_priority if is_granted else queue.priority,
-        ),
+        jobset=_jobset(queue, site, program["metadata"]["name"]),
         enclave=network_policy(queue, site),
         notes=_notes(queue, site),
     )
 
 
 def digest(queue: Queue) -> str:
-    """Return what tells an order from every other one."""
-    plain = replace(queue, env=dict(queue.env), labels=dict(queue.labels))
+    """Return what tells an order from every other one, granted or not when it is sent."""
+    plain = replace(queue, env=dict(queue.env), labels=dict(queue.labels), is_granted=False)
     return hashlib.sha256(msgspec.json.encode(plain, order="sorted")).hexdigest()
 
 
@@ -161,13 +155,14 @@ def occupant(placement: str, run_key: str, namespace: str) -> dict[str, Any]:
     }
 
 
-def _jobset(queue: Queue, site: Site, program: str, priority: int) -> dict[str, Any]:
+def _jobset(queue: Queue, site: Site, program: str) -> dict[str, Any]:
     labels = names.labels(queue.labels, placement=queue.placement, run_key=queue.run_key)
     labels[QUEUE_LABEL] = queue.queue
     # The class can be changed while the gang waits or runs, and neither added nor taken away.
-    own_class = priority_class(site.priority_classes, priority)
-    if own_class:
-        labels[PRIORITY_LABEL] = own_class
+    value = queue.granted_priority if queue.is_granted else queue.priority
+    priority = priority_class(site.priority_classes, value)
+    if priority:
+        labels[PRIORITY_LABEL] = priority
     annotations = {
         names.TOLD: names.told_annotation(queue.labels),
         names.RUN_NAME: queue.run_name,

@@ -21,7 +21,6 @@ import msgspec
 from regions.cluster import (
     Action,
     Cause,
-    Grant,
     Manifest,
     Outcome,
     Queue,
@@ -114,16 +113,12 @@ class Orders:
         self._program_s: float | None = None
         self._bringing = asyncio.Lock()  # gangs that come together bring it once
         self._withdrawn: dict[str, None] = {}
-        self._granted: dict[str, None] = {}  # a gang that is queued after its grant
 
     async def carry_out(self, action: Action) -> Outcome:
         """Carry out one action and say what became of it."""
-        outcome = await _heard(
+        return await _heard(
             self._records.carry_out(action, queue=self._queue, withdraw=self._withdraw)
         )
-        if isinstance(action, Grant) and outcome.is_done:
-            _remember(self._granted, action.placement)
-        return outcome
 
     def manifest(self, order: Queue, gang: JobSet | None) -> Manifest:
         """Return what is sent for an order. ``gang`` is the one that was sent, None before that."""
@@ -144,8 +139,7 @@ class Orders:
 
     def _build(self, order: Queue) -> Built:
         """Return the objects of an order. Raises CannotQueueError, NotSeenError."""
-        is_granted = order.placement in self._granted
-        return build(order, self._site_of(order), self._packed, is_granted=is_granted)
+        return build(order, self._site_of(order), self._packed)
 
     async def _queue(self, action: Queue) -> Outcome:
         if action.placement in self._withdrawn:
@@ -220,7 +214,7 @@ class Orders:
         # Last of all before the removal: a start that was decided since is seen here.
         if not await self._records.can_withdraw(action):
             return NOT_CLOSED
-        _remember(self._withdrawn, action.placement)
+        self._remember(action.placement)
         if found is not None and not _is_occupant(found):
             await self._remove(found.meta.uid, name)
             is_short = bool(action.uid)
@@ -268,6 +262,11 @@ class Orders:
                 return False
             await self._clock.pause(LOOK_S)
         return True
+
+    def _remember(self, placement: str) -> None:
+        self._withdrawn[placement] = None
+        while len(self._withdrawn) > MAX_REMEMBERED:
+            del self._withdrawn[next(iter(self._withdrawn))]
 
     # ---- what follows from what is seen ----
 
@@ -317,12 +316,6 @@ class Orders:
 
     def _gangs(self) -> str:
         return f"/apis/{JOBSET_API}/namespaces/{self._namespace}/jobsets"
-
-
-def _remember(placements: dict[str, None], placement: str) -> None:
-    placements[placement] = None
-    while len(placements) > MAX_REMEMBERED:
-        del placements[next(iter(placements))]
 
 
 async def _heard(acting: Awaitable[Outcome]) -> Outcome:

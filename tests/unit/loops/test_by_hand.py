@@ -128,7 +128,7 @@ async def test_an_order_is_sent_again_only_when_its_effect_does_not_show(one: Ha
     heard = one.clusters["alpha"].heard
     assert [type(action) for action in heard] == [Queue, Grant]
     await one.settle(seconds=5.0)
-    assert [type(action) for action in heard] == [Queue, Grant, Grant, Queue]
+    assert [type(action) for action in heard] == [Queue, Grant, Queue, Grant]
 
 
 async def test_a_failed_order_waits_as_long_as_the_cluster_asks(one: Handheld) -> None:

@@ -46,7 +46,13 @@ async def test_what_would_be_sent_differs_only_in_the_placement_that_is_not_made
     foreseen = broker.agents.manifests.offered(run, offer)
     await broker.settle()
     order = next(one for one in broker.clusters["alpha"].heard if isinstance(one, Queue))
-    would = replace(order, placement=UNPLACED, labels={**order.labels, "placement": UNPLACED})
+    # Whether it is granted as it is queued is decided when it is.
+    would = replace(
+        order,
+        placement=UNPLACED,
+        labels={**order.labels, "placement": UNPLACED},
+        is_granted=False,
+    )
     assert json.loads(foreseen.objects[0].json)["spec"]["whole"] == repr(would)
 
 

@@ -162,12 +162,11 @@ async def test_a_gang_is_made_in_order_and_made_once(stage: Stage) -> None:
 async def test_a_gang_that_is_granted_before_it_is_queued_waits_with_its_own_priority(
     stage: Stage,
 ) -> None:
-    await stage.orders.carry_out(make_grant())
-    assert await stage.orders.carry_out(make_queue()) == Outcome(is_done=True)
+    assert await stage.orders.carry_out(make_queue(is_granted=True)) == Outcome(is_done=True)
     gang = stage.seen()
     assert gang.meta.labels[PRIORITY_LABEL] == granted_class(gang, CLASSES) == "high"
     assert not stage.orders.is_low(gang)
-    # A broker that does not know of the grant takes it for the same order.
+    # One that was sent before its grant, and is sent again after it, is the same order.
     assert await stage.anew().carry_out(make_queue()) == Outcome(is_done=True)
 
 
