@@ -45,8 +45,8 @@ class Member:
 SEEING = Member(user="broker", namespace=TEAM)
 """It may see all, machines that stand free too."""
 NARROW = Member(user="stranger", namespace="narrow")
-"""It has the rights that ``broker regions bootstrap`` gives without others' pods: which machines
-stand free is not known to it."""
+"""It has the rights that ``broker regions bootstrap`` gives, but may not see machines: which of
+them stand free is not known to it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -152,13 +152,12 @@ class Ground:
             queues={QUEUE: QUEUE},
             users=(NARROW.user,),
             pod_security="privileged",  # on the rig a store is a directory of the machine
-            sees_pods_of_others=False,
         )
         region.api.apply(
             namespace(TEAM),
             fleet.cluster_queue(QUEUE, (share,)),
             fleet.local_queue(QUEUE, TEAM, QUEUE),
-            *(piece.manifest for piece in bootstrap.pieces(narrow)),
+            *(without_machines(piece.manifest) for piece in bootstrap.pieces(narrow)),
             all_rights(SEEING.user),
             *flows(SEEING.user),
         )
@@ -169,6 +168,17 @@ def patient(region: Region) -> None:
     """Have the region's Kueue wait for pods as long as they take, as it does by itself."""
     region.kueue_down()
     region.kueue_up(waitForPodsReady=None)
+
+
+def without_machines(manifest: fleet.Object) -> fleet.Object:
+    """Return a manifest; if it is a role, without the right to see machines."""
+    if "rules" not in manifest:
+        return manifest
+    rules = [
+        {**rule, "resources": [each for each in rule["resources"] if each != "nodes"]}
+        for rule in manifest["rules"]
+    ]
+    return {**manifest, "rules": [rule for rule in rules if rule["resources"]]}
 
 
 def all_rights(user: str) -> fleet.Object:

@@ -1,9 +1,9 @@
 """One run at a time: from SubmitRun, or a JobSet's creation, to the command's first word.
 
-What "hedged" is here: no policy of the three regions bears any wait, and their members do not tell
-which machines stand free, so that no leg is known to start. The run's legs go to all three, each
-brings up a gang, and the first that stands whole at its gate is granted. Machines stand free in
-each, so that what is measured is the way and not a cloud's.
+What "hedged" is here: no policy of the three regions bears any wait, and brokerd may not see their
+machines, so that no leg is known to start. The run's legs go to all three, each brings up a gang,
+and the first that stands whole at its gate is granted. Machines stand free in each, so that what is
+measured is the broker's way and not a cloud's.
 
 Read ``measure`` and ``measure_hedged``.
 """
@@ -42,7 +42,7 @@ def measure_hedged(ground: Ground) -> list[Figure]:
     side.close()
     told = (
         f"; {wide} of {len(rounds)} runs had their leg in each region; no wait is borne, free"
-        " machines are there and not told of, the first whole gang is granted"
+        " machines are there and not seen, the first whole gang is granted"
     )
     return figures(taken, side.name, "hedged over three regions", "<= 3", told)
 
