@@ -14,7 +14,7 @@ from replicator.checkpoint.manifest import Replica
 from replicator.checkpoint.verify import Depth, Health, verify
 from replicator.errors import Cancelled, Changed, NotFound
 from replicator.stores import ContentStore, CopiesByItself, DirectoryStore, Entry
-from tests.contract.replicator.conftest import Pair
+from tests.contract.replicator.pairs import Pair
 from tests.fakes.checkpoints import PATH, save, unheard
 
 LARGE = bytes(range(256)) * 10_000  # two calls and a half, between locations

@@ -30,7 +30,8 @@ Fault = int | Befalls | Callable[[], object] | None
 
 @dataclass
 class Faults:
-    """The scripts, and the calls that came: ``asked`` has each one's operation and query.
+    """The scripts, and the calls that came: ``asked`` has each one's operation and query, and
+    as ``range`` what an upload says of its piece.
 
     ``always`` befalls every call, before any script.
     """

@@ -60,7 +60,8 @@ class Handler(BaseHTTPRequestHandler):
         self.query = dict(parse_qsl(self.parts.query, keep_blank_values=True))
         self.body = read_body(self)
         operation, act = self._named()
-        befalls = self.gcs.faults.befalls(operation, self.query)
+        told = {"range": piece} if (piece := self.headers.get("content-range")) else {}
+        befalls = self.gcs.faults.befalls(operation, {**self.query, **told})
         if befalls is CUT:
             return cut(self)
         answer = self._answer(act, befalls)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import pytest
 
 from replicator.stores.gcs import Access, GcsStore
-from tests.contract.replicator.conftest import fake_pair
+from tests.contract.replicator.pairs import fake_pair
 from tests.fakes.gcs import FakeGcs
 
 

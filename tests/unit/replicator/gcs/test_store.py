@@ -8,9 +8,11 @@ from datetime import UTC, datetime
 import pytest
 
 from replicator.errors import NameRefused, StoreUnreachable
+from replicator.stores import Entry
 from replicator.stores.gcs import GcsStore, Location, read_location
+from replicator.stores.gcs.objects import Seen
 from replicator.stores.gcs.pieces import Piece, in_pieces
-from tests.contract.replicator.conftest import BRIEF
+from tests.contract.replicator.pairs import BRIEF
 from tests.fakes.checkpoints import unheard
 from tests.unit.replicator.gcs.conftest import Scene
 
@@ -191,6 +193,31 @@ def test_a_name_that_is_too_long_in_its_bucket_is_refused(scene: Scene) -> None:
     name = "/".join(["x" * 200] * 5) + "/" + "y" * 18
     with pytest.raises(NameRefused, match="with its store's folder"):
         scene.east.put(name, [b"1"])
+
+
+def seen(crc32c: str, md5: str | None, size_bytes: int = 1) -> Seen:
+    entry = Entry(name="a", size_bytes=size_bytes, generation="1", modified_s=0.0)
+    return Seen(entry=entry, crc32c=crc32c, md5=md5, metadata={}, fields={})
+
+
+@pytest.mark.parametrize(
+    ("other", "expected"),
+    [
+        (seen("AAAAAA==", "x"), True),
+        (seen("AAAAAA==", None), True),
+        (seen("AAAAAA==", "y"), False),
+        (seen("BBBBBB==", "x"), False),
+        (seen("AAAAAA==", "x", size_bytes=2), False),
+    ],
+)
+def test_two_objects_are_alike_by_all_that_is_said_of_their_bytes(
+    other: Seen, expected: bool
+) -> None:
+    assert seen("AAAAAA==", "x").has_bytes_of(other) is expected
+
+
+def test_objects_of_which_no_checksum_is_said_are_not_alike() -> None:
+    assert not seen("", None).has_bytes_of(seen("", None))
 
 
 @pytest.mark.parametrize(

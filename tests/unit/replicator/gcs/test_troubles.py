@@ -18,7 +18,7 @@ from replicator.errors import (
 )
 from replicator.stores import Entry
 from replicator.stores.gcs import GcsStore, Location, open_access
-from tests.contract.replicator.conftest import BRIEF
+from tests.contract.replicator.pairs import BRIEF
 from tests.fakes.checkpoints import unheard
 from tests.fakes.gcs import CUT, HALF, LOST, WRONG
 from tests.fakes.gcs.faults import Fault
@@ -170,6 +170,18 @@ def test_a_long_write_goes_on_where_the_store_is(
     assert entry is not None
     assert (entry, scene.held("a/one")) == (scene.east.stat("a/one"), LARGE)
     assert scene.fake.faults.calls("uploads.start") == 1
+
+
+def test_a_piece_that_came_is_not_sent_again(scene: Scene) -> None:
+    scene.fake.faults.plan("uploads.send", LOST, None, HALF)
+    scene.east.put("a/one", [LARGE])
+    assert [query["range"] for query in scene.fake.faults.queries("uploads.send")] == [
+        "bytes 0-8388607/*",
+        "bytes */*",
+        "bytes 8388608-16777215/*",
+        "bytes 12582912-16777215/*",
+        "bytes 16777216-16777218/16777219",
+    ]
 
 
 def test_a_long_write_that_the_store_forgot_fails_and_shows_nothing(scene: Scene) -> None:
