@@ -81,10 +81,7 @@ def _heard(
 
 
 def _unseen(epoch: Epoch, facts: EpochFacts | None) -> str:
-    """Say which ranks were not seen to stop, and what a person does about it.
-
-    One whose machine is lost may run on until that is gone for good: nobody goes on beside it.
-    """
+    """Say which ranks were not seen to stop: on a machine that is lost they may run on."""
     if facts is None or facts.epoch != epoch.id or not epoch.nonces:
         return ""
     ended = {end.rank for end in facts.ends}
@@ -94,10 +91,7 @@ def _unseen(epoch: Epoch, facts: EpochFacts | None) -> str:
     more = [f"{len(ranks) - RANKS_SHOWN} more"] if len(ranks) > RANKS_SHOWN else []
     several = f"ranks {listed([*ranks[:RANKS_SHOWN], *more])} were"
     who = f"rank {ranks[0]} was" if len(ranks) == 1 else several
-    return (
-        f"; {who} not seen to stop: a machine that does not come back is removed by its"
-        " cluster's operators, or marked as out of service"
-    )
+    return f"; {who} not seen to stop, and may run on until the machine is gone for good"
 
 
 def _silent(view: View, epoch: Epoch, since_s: float, now: Moment) -> Why:

@@ -118,8 +118,7 @@ END_ROWS: dict[Word, Row] = {
         Fault.TRANSIENT,
         Deed.RESUMES,
         "One of its machines is gone or does not answer",
-        "If it does not come back, have it removed or marked as out of service: till then its"
-        " process may run on, and the run does not go on beside it.",
+        "If it does not come back, have it removed, or marked as out of service.",
     ),
     Word.NODE_MEMORY_SHORT: _row(
         _LOST,

@@ -6,7 +6,6 @@ from typing import Any
 import pytest
 
 from broker.history.commands import (
-    CloseEpoch,
     EndPlacement,
     ExplainWait,
     GrantPlacement,
@@ -55,27 +54,6 @@ def test_a_gang_that_lost_a_rank_is_stopped_once_it_is_clear_why() -> None:
     scene.says(ends=ends(3), first_end_s=0.0)
     assert kinds(scene.told_after(9.0)) == [ExplainWait]
     assert stops(scene.told_after(1.0)) == [Reason.COMMAND_FAILED]
-
-
-def test_a_gang_that_lost_a_machine_is_stopped_though_nobody_saw_its_process_end() -> None:
-    scene = training()
-    scene.says(cause=Reason.NODE_LOST, message="One of its machines does not answer.")
-    (stop,) = scene.obeys()
-    assert isinstance(stop, StopEpoch)
-    assert (stop.reason, stop.message) == (
-        Reason.NODE_LOST,
-        "One of its machines does not answer.",
-    )
-    scene.says(cause=Reason.NODE_LOST, ends=ends(143))
-    assert kinds(scene.told_after(60.0)) == []
-    (late,) = scene.told_after(60.0)
-    assert isinstance(late, ExplainWait)
-    assert late.message == (
-        "One of its machines does not answer; rank 1 was not seen to stop: a machine that does not"
-        " come back is removed by its cluster's operators, or marked as out of service"
-    )
-    scene.says(cause=Reason.NODE_LOST, ends=ends(143, None), closed=CloseRule.FENCE_HEARD)
-    assert kinds(scene.told()) == [CloseEpoch]
 
 
 def test_a_rank_that_vanished_is_a_lost_node() -> None:

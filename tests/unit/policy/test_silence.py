@@ -3,11 +3,18 @@
 from dataclasses import replace
 from typing import Any
 
-from broker.history.commands import CloseEpoch, ReplaceEpoch, StopEpoch, WarnRun, WithdrawPlacement
+from broker.history.commands import (
+    CloseEpoch,
+    ExplainWait,
+    ReplaceEpoch,
+    StopEpoch,
+    WarnRun,
+    WithdrawPlacement,
+)
 from broker.history.events import Warned
 from broker.loops.sight import not_configured
 from broker.model.reasons import Reason
-from broker.model.run import CloseRule
+from broker.model.run import CloseRule, RankEnd
 from broker.model.states import EpochState, RunState
 from broker.policy.judge import next_look_s
 from broker.policy.regions import may_go_on_without
@@ -151,3 +158,26 @@ def test_a_leg_where_nobody_looks_any_more_is_given_up_at_once() -> None:
     assert "alpha was taken out of the configuration" in order.message
     assert scene.run.live_placements
     assert not scene.run.waiting_placements
+
+
+def test_a_gang_that_lost_a_machine_is_stopped_though_nobody_saw_its_process_end() -> None:
+    scene = training()
+    lost: dict[str, Any] = {"cause": Reason.NODE_LOST}
+    scene.says(**lost, message="One of its machines does not answer.")
+    (stop,) = scene.obeys()
+    assert isinstance(stop, StopEpoch)
+    assert (stop.reason, stop.message) == (Reason.NODE_LOST, "One of its machines does not answer.")
+    stopped = RankEnd(rank=0, exit_code=143)
+    scene.says(**lost, ends=(stopped,))
+    assert scene.told_after(60.0) == ()
+    (late,) = scene.told_after(60.0)
+    assert isinstance(late, ExplainWait)
+    assert late.message == (
+        "One of its machines does not answer; rank 1 was not seen to stop, and may run on until the"
+        " machine is gone for good"
+    )
+    scene.says(
+        **lost, ends=(stopped, RankEnd(rank=1, exit_code=None)), closed=CloseRule.FENCE_HEARD
+    )
+    (close,) = scene.told()
+    assert isinstance(close, CloseEpoch)
