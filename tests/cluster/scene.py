@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from broker.sdk.intent import parse_intent
-from broker.v1 import run_pb2
+from broker.v1 import errors_pb2, run_pb2, why_pb2
 from tests.cluster.conftest import NUMBERS, ZONES, Place, leave, settle
 from tests.cluster.rig import fleet
 from tests.cluster.rig.brokerd import IMAGE, PRICES, TEAM, Brokerd, Joined
@@ -63,11 +63,21 @@ class Scene:
 
     def hedge_after(self, seconds: int) -> None:
         """Have a run that waits for quota in one region wait in another one too, after so long."""
+        self.bear(quota=seconds)
+
+    def bear(self, **seconds: int) -> None:
+        """Have waits be borne for so long in every region, by causes as policies name them."""
         with self.brokerd.client() as client:
             for region in self.places:
                 policy = client.regions.policy(region)
-                policy.patience.quota.FromSeconds(seconds)
+                for cause, borne_s in seconds.items():
+                    getattr(policy.patience, cause).FromSeconds(borne_s)
                 client.regions.set_policy(region, policy)
+
+    def change_pool(self, region: str, **fields: object) -> None:
+        """Change what a region's cloud does to who asks for spot machines."""
+        place = self.places[region]
+        place.region.change_pool(fleet.pool("SPOT", place.zone).name, **fields)
 
     def fill(self, region: str, gpus: int = 32) -> None:
         """Have somebody else hold the spot quota of a region; return when they do."""
@@ -142,6 +152,11 @@ class Scene:
 def state_of(run: run_pb2.Run) -> str:
     """Return a run's state as people read it."""
     return run_pb2.RunState.Name(run.state).removeprefix("RUN_STATE_")
+
+
+def reason_of(why: why_pb2.Why) -> str:
+    """Return a stable reason as people read it."""
+    return errors_pb2.Reason.Name(why.reason).removeprefix("REASON_")
 
 
 def trainer(

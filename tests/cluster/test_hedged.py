@@ -17,10 +17,11 @@ from broker.sdk import BrokerError, Client
 from broker.v1 import placement_pb2, run_pb2
 from tests.cluster import testimony, witness
 from tests.cluster.conftest import ZONES, Place
+from tests.cluster.remains import wait_gone
 from tests.cluster.rig import fleet
 from tests.cluster.rig.rig import Rig
 from tests.cluster.rig.waiting import wait_until
-from tests.cluster.scene import JOBSET, Scene, scene_of, state_of
+from tests.cluster.scene import Scene, scene_of, state_of
 from tests.cluster.trouble import troubled
 
 pytestmark = pytest.mark.cluster
@@ -155,42 +156,6 @@ def is_well(epoch: run_pb2.Epoch) -> bool:
     """Whether each of an epoch's ranks ended by itself and well."""
     codes = [end.exit_code for end in epoch.ends if end.HasField("exit_code")]
     return codes == [0] * RANKS
-
-
-def wait_gone(place: Place) -> None:
-    """Wait until nothing waits, runs, holds quota or is billed in a place."""
-    wait_until(lambda: not left(place), GONE_S, f"that nothing is left: {left(place)}", every_s=1.0)
-
-
-def left(place: Place) -> list[str]:
-    """Return what still waits, runs, holds quota or is billed in a place."""
-    api, space = place.region.api, place.namespace
-    gangs = [
-        each for each in api.all(JOBSET, "JobSet", space) if "terminalState" not in each["status"]
-    ]
-    pods = [
-        each
-        for each in api.all("v1", "Pod", space)
-        if each["status"]["phase"] not in ("Succeeded", "Failed")
-    ]
-    workloads = [
-        each
-        for each in api.all(fleet.KUEUE, "Workload", space)
-        if not any(
-            condition["type"] == "Finished" and condition["status"] == "True"
-            for condition in each.get("status", {}).get("conditions", [])
-        )
-    ]
-    queue = api.find(fleet.KUEUE, "ClusterQueue", space) or {}
-    held = [
-        f"{one['total']} of {flavor['name']}"
-        for flavor in queue.get("status", {}).get("flavorsReservation", [])
-        for one in flavor["resources"]
-        if one["total"] != "0"
-    ]
-    nodes = api.all("v1", "Node")
-    objects = [*gangs, *pods, *workloads, *nodes]
-    return [*(each["metadata"]["name"] for each in objects), *held]
 
 
 def told_of(scene: Scene) -> str:
