@@ -217,8 +217,11 @@ def _has_lost_its_node(member: Member, nodes: Seen[Node]) -> bool:
 
 def _is_confirmed(member: Member, nodes: Seen[Node]) -> bool:
     """Whether the end of a pod that is no more was its node's own word, as far as can be seen."""
-    if nodes.is_denied or member.node in nodes.unreadable:
-        return True  # the rights to see nodes are few: the API's word has to do
+    # Where nodes are not ours to see the API's word has to do; but a server that starts denies for
+    # a while what it showed before, just when machines may be silent.
+    was_shown = member.node in nodes.objects
+    if (nodes.is_denied and not was_shown) or member.node in nodes.unreadable:
+        return True
     if not nodes.is_known:
         return False  # it will be seen, and may be silent
     node = nodes.objects.get(member.node)

@@ -161,6 +161,9 @@ def test_a_process_whose_marks_were_taken_off_is_not_gone(marks: dict[str, Any])
     [
         pytest.param(known(is_known=False), set(), id="not seen just now"),
         pytest.param(known(is_known=False, is_denied=True), {"uid-0"}, id="not ours to see"),
+        pytest.param(
+            known(make_node(), is_known=False, is_denied=True), set(), id="denied of a sudden"
+        ),
     ],
 )
 def test_a_node_that_will_be_seen_again_is_waited_for(nodes: Seen[Node], gone: set[str]) -> None:
