@@ -51,8 +51,9 @@ class Bounds:
     ``watch_s``: a server is asked to end a watch after this to half as long again, so that not all
     end at once. It has to be within the silence that an ``Api`` bears, for bookmarks are no sign of
     life to rely on: of a kind of which a server heard nothing since its start it sends none for ten
-    minutes, and under load a minute becomes two. ``denied_s``: how long until what was
-    denied, or is not there, is asked for again.
+    minutes, and under load a minute becomes two. ``denied_s``: how long at most until
+    what was denied, or is not there, is asked for again; the first times come sooner, for a server
+    that starts denies what it grants a moment later.
     ``resync_s``: how old a list may be: an event that a server never sent is made up for by then,
     and a right that was missing is asked for again.
     """
@@ -145,7 +146,7 @@ class Informer(Generic[T]):
         except ClusterError as error:
             return self._failed(error)
         # A server that shuts down ends its watches at once, and would be asked again at once.
-        return self._backoff() if self._failures else 0.0
+        return self._backoff(self._bounds.longest_pause_s) if self._failures else 0.0
 
     # ---- listing ----
 
@@ -266,7 +267,7 @@ class Informer(Generic[T]):
             scope=scope,
             is_denied=is_last,
         )
-        return self._bounds.denied_s * self._jitter() if is_last else 0.0
+        return self._backoff(self._bounds.denied_s) if is_last else 0.0
 
     def _failed(self, error: ClusterError) -> float:
         self.health = Health(
@@ -275,12 +276,13 @@ class Informer(Generic[T]):
             scope=self.health.scope,
         )
         after_s = error.retry_after_s if isinstance(error, RefusedError) else None
-        return max(min(after_s or 0.0, self._bounds.longest_pause_s), self._backoff())
+        longest_s = self._bounds.longest_pause_s
+        return max(min(after_s or 0.0, longest_s), self._backoff(longest_s))
 
-    def _backoff(self) -> float:
+    def _backoff(self, longest_s: float) -> float:
         """Return how long to wait before the next attempt, the longer the more in a row failed."""
         pause_s = self._bounds.first_pause_s * 2.0 ** min(max(0, self._failures - 1), 20)
-        return min(pause_s, self._bounds.longest_pause_s) * self._jitter()
+        return min(pause_s, longest_s) * self._jitter()
 
     def _jitter(self) -> float:
         return 0.5 + self._chance.random()

@@ -246,17 +246,24 @@ async def test_a_right_that_is_missing_for_all_may_be_there_for_one_namespace() 
     assert (health.scope, health.trouble, health.is_denied) == ("team", "", False)
 
 
-async def test_without_any_right_it_is_said_and_asked_for_again_later() -> None:
+async def test_without_any_right_it_is_said_and_asked_for_again_ever_later() -> None:
     no = refusal(403, "Forbidden", "user u cannot list")
-    seen = await play([no, no], [], scopes=("", "team"))
+    seen = await play([no] * 14, [], scopes=("", "team"))
     health = seen.informer.health
     assert health.is_denied
     assert health.heard_s is None
     assert health.trouble == (
         "we may not see workloadpriorityclasses.kueue.x-k8s.io: user u cannot list"
     )
-    assert len(seen.waits) == 1
-    assert 150.0 <= seen.waits[0] <= 450.0
+    bases = [1.0, 4.0, 16.0, 64.0, 256.0, 300.0, 300.0]
+    assert all(0.5 <= wait / base <= 1.5 for wait, base in zip(seen.waits, bases, strict=True))
+
+
+async def test_what_a_server_that_starts_denies_for_a_moment_is_seen_again_soon() -> None:
+    no = refusal(403, "Forbidden", "user u cannot list")
+    seen = await play([page(thing("a")), page(thing("a", 2, "5"))], [[no]])
+    assert (seen.values, seen.informer.health.is_denied) == ({"a": 2}, False)
+    assert sum(seen.waits) < 1.0
 
 
 async def test_a_kind_that_is_not_served_any_more_is_said() -> None:
