@@ -13,12 +13,10 @@ from replicator.errors import ReplicatorError
 from replicator.oci.manifest import Index, read
 from replicator.oci.plan import plan
 from replicator.oci.registry import UploadMode
-from replicator.oci.wire import Bounds
 from tests.fakes.registry import LOST, FakeRegistry, digest_of, refused
 from tests.unit.replicator.oci.registries import HERE, THERE, Town, add_index, town
 
 ATTEMPTS = 40
-SOON = Bounds(connect_s=1.0, call_s=1.0, silence_s=1.0, commit_s=1.0)
 
 
 def is_whole(registry: FakeRegistry, digest: str) -> bool:
@@ -88,7 +86,7 @@ class Trouble:
 
 async def attempts(seed: int, mode: UploadMode, *, is_careless: bool) -> tuple[int, int]:
     """Copy until it is done; return after how many attempts, and how much was seen half."""
-    async with town(bounds=SOON, mode=mode) as there:
+    async with town(mode=mode) as there:
         there.there.is_careless = is_careless
         digest = add_index(there.here, "linux/amd64", "linux/arm64")
         trouble = Trouble(there, Random(seed))

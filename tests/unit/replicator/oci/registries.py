@@ -18,7 +18,8 @@ from tests.unit.replicator.oci.images import CONFIG, LAYER, child, encoded, inde
 
 HERE, THERE = "team/here", "team/there"
 AMD64 = Platform(os="linux", architecture="amd64", variant="")
-SOON = Bounds(connect_s=2.0, call_s=2.0, silence_s=1.0, commit_s=2.0)
+# No test of the truth may fail for a machine that is busy.
+PATIENT = Bounds(connect_s=60.0, call_s=120.0, silence_s=120.0, commit_s=120.0)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -42,7 +43,7 @@ class Town:
 @asynccontextmanager
 async def town(
     *,
-    bounds: Bounds = SOON,
+    bounds: Bounds = PATIENT,
     mode: UploadMode = UploadMode.WHOLE,
     login: LoginSource = nobody,
     realm_hosts: frozenset[str] = frozenset(),

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -24,7 +25,7 @@ from replicator.oci.registry import MAX_REDIRECTS, UploadMode
 from replicator.oci.wire import Bounds
 from tests.fakes.registry import digest_of, refused
 from tests.unit.replicator.oci.images import child, descriptor, image, index
-from tests.unit.replicator.oci.registries import HERE, THERE, Town, add_image, town
+from tests.unit.replicator.oci.registries import HERE, PATIENT, THERE, Town, add_image, town
 
 LAYER = bytes(range(256)) * (1 << 12) * 5  # 5 MiB
 DIGEST = digest_of(LAYER)
@@ -458,7 +459,7 @@ async def test_a_destination_has_time_to_put_together_what_it_took(
         there.there.uploads[request.match_info["upload"]] += await request.read()
         await asyncio.sleep(2 * patient.silence_s)
 
-    patient = Bounds(connect_s=1.0, call_s=0.5, silence_s=0.3, commit_s=30.0)
+    patient = replace(PATIENT, silence_s=1.0)
     async with town(bounds=patient, mode=mode) as there:
         digest = add_image(there.here, LARGE)
         lying(there, "/uploads/", slow, times=1, method=method)
@@ -515,13 +516,13 @@ async def test_a_source_is_let_go_when_the_destination_fails() -> None:
     async def refuse(request: web.Request) -> web.StreamResponse:
         return refused(500, "NO")
 
-    async with town(bounds=Bounds()) as there:
+    async with town() as there:
         digest = add_image(there.here, LAYER)
         lying(there, DIGEST, slow_source)
         lying(there, "/uploads/", refuse, method="PUT")
         with pytest.raises(RegistryUnreachable, match="out of order"):
             await there.copy(digest)
-        await asyncio.wait_for(released.wait(), 10)
+        await asyncio.wait_for(released.wait(), 60)
 
 
 async def test_after_every_lie_the_truth_is_copied() -> None:
