@@ -5,11 +5,10 @@ import asyncio
 import pytest
 
 from replicator.errors import ImageMissing, PlatformMissing
-from replicator.oci.copies import Copied, Progress
+from replicator.oci.copies import Copied, Place, Progress
 from replicator.oci.manifest import Platform
 from replicator.oci.registry import UploadMode
 from replicator.oci.resolving import Resolved, resolve
-from replicator.oci.session import about_body
 from replicator.oci.upload import CHUNK_BYTES
 from tests.fakes.registry import FakeRegistry, digest_of
 from tests.unit.replicator.oci.registries import (
@@ -94,13 +93,12 @@ async def test_a_layer_of_any_size_comes_as_it_was(mode: UploadMode, content: by
         ]
         is_chunked = mode is UploadMode.CHUNKS and len(content) > CHUNK_BYTES
         assert sum(map(int, lengths)) == (len(content) if is_chunked else 0)
-        assert about_body(0)["Content-Length"] == "0"
 
 
 async def test_within_one_registry_blobs_are_mounted() -> None:
     async with town() as there:
         digest = add_index(there.here, *BOTH)
-        there.destination = type(there.source)(registry=there.source.registry, repository=THERE)
+        there.destination = Place(registry=there.source.registry, repository=THERE)
         copied = await there.copy(digest)
         assert copied == Copied(digest=digest, sent=0, sent_bytes=0, mounted=5, found=0)
         assert there.here.asked("GET", "/blobs/") == []
@@ -110,9 +108,7 @@ async def test_what_the_destination_has_elsewhere_is_mounted_from_there() -> Non
     async with town() as there:
         digest = add_image(there.here, b"layer")
         await there.copy(digest)
-        there.destination = type(there.source)(
-            registry=there.destination.registry, repository="other/place"
-        )
+        there.destination = Place(registry=there.destination.registry, repository="other/place")
         copied = await there.copy(digest)
         assert (copied.mounted, copied.sent) == (2, 0)
 
@@ -121,9 +117,7 @@ async def test_copies_at_once_bring_a_blob_once() -> None:
     async with town() as there:
         one = add_image(there.here, b"shared", b"1")
         two = add_image(there.here, b"shared", b"2", b"3")
-        elsewhere = type(there.source)(
-            registry=there.destination.registry, repository="other/place"
-        )
+        elsewhere = Place(registry=there.destination.registry, repository="other/place")
         progress = [Progress() for _ in range(3)]
         results = await asyncio.gather(
             there.copy(one, progress=progress[0]),
@@ -190,10 +184,10 @@ async def test_a_name_is_resolved_to_its_digest_for_a_platform() -> None:
         digest = add_index(there.here, *BOTH)
         registry = there.source.registry
         amd64 = digest_of(there.here.manifests[HERE, "amd64"][1])
-        size_bytes = sum(len(there.here.blobs[HERE, digest_of(each)]) for each in (b"base",))
         found = await resolve(registry, HERE, "all", AMD64)
         assert (found.digest, found.image) == (digest, amd64)
-        assert found.size_bytes > size_bytes
+        await there.copy(amd64)
+        assert found.size_bytes == sum(map(len, holds(there.there, THERE)[0].values()))
         assert await resolve(registry, HERE, "amd64", AMD64) == Resolved(
             digest=amd64, image=amd64, size_bytes=found.size_bytes
         )
