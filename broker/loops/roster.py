@@ -125,7 +125,10 @@ def _entry(run: Run) -> _Entry:
 
 
 def _is_turning(run: Run) -> bool:
-    """Whether its machines are there and it does not train yet, or no longer."""
+    """Whether its machines are there and it does not train yet, or no longer.
+
+    One that was granted before they came starts by itself: to see it sooner gains it nothing.
+    """
     epoch = run.open_epoch
     if epoch is not None and epoch.started_s is not None:
         return epoch.running_s is None or epoch.stop is not None
@@ -135,6 +138,7 @@ def _is_turning(run: Run) -> bool:
             placement.state is PlacementState.PROVISIONING
             and placement.arrival.nodes_here is not None
             and placement.arrival.nodes_here == placement.arrival.nodes_wanted
+            and placement.epoch is None
         )
         for placement in run.live_placements
     )

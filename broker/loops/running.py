@@ -24,6 +24,7 @@ IDLE_S = 5.0
 # Gates and reports are in stores and bring no news: where a gang is about to start or to stop,
 # its cluster is looked at so many times as often.
 TURNING = 5
+APART_S = 0.1  # a start makes a dozen changes of its cluster: they are not worth a look each
 SOONEST = 10  # a time that is due is met at the latest after this part of the placer's pause
 
 
@@ -154,8 +155,12 @@ async def keep_looking(
     while True:
         started_s = clock.now().elapsed_s
         await tick()
-        await clock.sleep(max(SPACING_S, clock.now().elapsed_s - started_s))
-        wait_s, began_s = pause_s(), clock.now().elapsed_s
+        took_s, whole_s = clock.now().elapsed_s - started_s, pause_s()
+        rest_s = max(SPACING_S, took_s, min(APART_S, whole_s))
+        await clock.sleep(rest_s)
+        wait_s, began_s = whole_s - rest_s, clock.now().elapsed_s
+        if wait_s <= 0:
+            continue
         if news is not None and await news.wait_for_news(wait_s):
             continue
         # A cluster that does not answer tells nothing, and is not asked in a hurry.

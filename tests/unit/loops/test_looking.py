@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from broker.loops.running import GATHER_S, MANY, SPACING_S, keep_going, keep_looking
+from broker.loops.running import APART_S, GATHER_S, MANY, SPACING_S, keep_going, keep_looking
 from broker.model.moment import Moment
 from broker.store.feed import Feed
 from tests.builders import make_moment
@@ -60,18 +60,24 @@ async def looks_of(watched: Watched, *, can_tell: bool = True) -> list[float]:
 
 async def test_news_makes_the_next_look_sooner() -> None:
     watched = Watched(HandClock(), news=2, after_s=0.1)
-    assert await looks_of(watched) == pytest.approx([0.0, 0.12, 0.24])
+    apart_s = APART_S + 0.1
+    assert await looks_of(watched) == pytest.approx([0.0, apart_s, 2 * apart_s])
+
+
+async def test_news_without_end_is_looked_at_some_times_a_second() -> None:
+    watched = Watched(HandClock(), news=9)
+    assert await looks_of(watched) == pytest.approx([0.0, APART_S, 2 * APART_S])
 
 
 async def test_a_cluster_that_does_not_answer_is_asked_after_the_whole_pause() -> None:
     watched = Watched(HandClock(), news=0)
-    assert await looks_of(watched) == pytest.approx([0.0, 0.52, 1.04])
+    assert await looks_of(watched) == pytest.approx([0.0, 0.5, 1.0])
 
 
 async def test_a_cluster_that_cannot_tell_is_looked_at_after_each_pause() -> None:
     watched = Watched(HandClock(), news=9)
     looks_s = await looks_of(watched, can_tell=False)
-    assert looks_s == pytest.approx([0.0, 0.52, 1.04])
+    assert looks_s == pytest.approx([0.0, 0.5, 1.0])
 
 
 async def ticks_of(streams: int) -> list[float]:

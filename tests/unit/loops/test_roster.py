@@ -67,3 +67,14 @@ async def test_a_run_is_at_a_turn_from_its_last_machine_to_its_first_step_and_at
             epoch=epoch, rule=CloseRule.FENCE_HEARD, ends=ends, found=(), cause=None, message=""
         )
         assert not await turns(broker, name, close)
+
+
+async def test_a_gang_that_was_granted_before_its_machines_came_starts_by_itself(
+    tmp_path: Path,
+) -> None:
+    async with handheld(tmp_path, "alpha") as broker:
+        name = await broker.submit()
+        await broker.settle()
+        assert open_epoch(broker, name).started_s is None
+        assert not await turns(broker, name, reported(broker, name, 2))
+        assert await turns(broker, name, reported(broker, name, 2, is_whole=True))

@@ -7,7 +7,7 @@ from collections import deque
 
 import pytest
 
-from broker.loops.running import SPACING_S, keep_looking, timed
+from broker.loops.running import APART_S, keep_looking, timed
 from broker.model.moment import Moment
 
 
@@ -68,5 +68,5 @@ async def test_a_cluster_that_tells_much_is_looked_at_for_half_of_the_time() -> 
         hand.elapsed_s += took_s[len(clock.slept)]
 
     with pytest.raises(asyncio.CancelledError):
-        await keep_looking(looks, Chatter(), lambda: 0.1, clock)
-    assert clock.slept == [SPACING_S, pytest.approx(3.0)]
+        await keep_looking(looks, Chatter(), lambda: 0.5, clock)
+    assert clock.slept == [APART_S, pytest.approx(3.0)]
