@@ -21,7 +21,7 @@ from replicator.oci.manifest import (
     require_digest,
 )
 from replicator.oci.reference import is_digest
-from replicator.oci.registry import Call, Registry
+from replicator.oci.registry import REDIRECTS, Call, Registry
 from replicator.oci.wire import whole
 
 
@@ -83,7 +83,10 @@ async def put_manifest(
 async def has_blob(registry: Registry, repository: str, blob: Descriptor) -> bool:
     """Whether a blob is there, of its size. Raises RegistryError when it cannot be told."""
     call = _blob_call(registry, "HEAD", repository, blob, {})
-    async with registry.reading(call, absent=True) as answer:
+    async with registry.reading(call, absent=True, away=True) as answer:
+        if answer.status in REDIRECTS:
+            # It sends nobody away for what it has not. What it signed may be for fetching only.
+            return True
         if answer.status == 404:
             return False
         said = headers.length(answer.headers.get("Content-Length"))

@@ -20,7 +20,7 @@ from replicator.oci.reference import DOCKER_HUB, is_digest
 from replicator.oci.wire import Body, Request, Wire, beginning
 
 MAX_REDIRECTS = 5
-_REDIRECTS = frozenset({301, 302, 303, 307, 308})
+REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _HUB = "registry-1.docker.io"
 _HUB_REALM = "auth.docker.io"
 
@@ -116,19 +116,23 @@ class Registry:
 
     @asynccontextmanager
     async def reading(
-        self, call: Call, *, absent: bool = False
+        self, call: Call, *, absent: bool = False, away: bool = False
     ) -> AsyncIterator[aiohttp.ClientResponse]:
-        """Ask, follow redirects, and hand on what answers 200 or 206, or 404 where it is expected.
+        """Ask, follow redirects, and hand on what answers 200 or 206.
 
+        Also 404 when it may be ``absent``, and a redirect to another host when it may be ``away``.
         Raises what the answer means otherwise.
         """
         async with self.asking(call) as answer:
-            if answer.status not in _REDIRECTS:
+            if answer.status not in REDIRECTS:
                 if not (absent and answer.status == 404):
                     await self.require(call, answer, 200, 206)
                 yield answer
                 return
             where = locations.followed(call.name, call.url, answer.headers.get("Location"))
+            if away and not locations.same_origin(where, call.url):
+                yield answer
+                return
         async with self._elsewhere(call, where) as answer:
             yield answer
 
@@ -169,7 +173,7 @@ class Registry:
             is_ours = is_ours and locations.same_origin(where, self.endpoint.base)
             shown = await self._keys.header(call.name, call.scopes) if is_ours else None
             async with self._wire.ask(_request(replace(call, url=where), shown)) as answer:
-                if answer.status not in _REDIRECTS:
+                if answer.status not in REDIRECTS:
                     if answer.status not in (200, 206):
                         raise RegistryUnreachable(
                             call.name, f"where the registry keeps it the answer is {answer.status}"

@@ -160,6 +160,21 @@ async def test_what_a_registry_keeps_elsewhere_is_fetched_there() -> None:
         assert len(there.stranger.heard) == 1
 
 
+async def test_who_is_sent_elsewhere_for_a_blob_knows_that_it_is_there() -> None:
+    async with town() as there:
+        digest = add_image(there.here, LAYER)
+        there.there.put(THERE, LAYER)
+
+        async def away(request: web.Request) -> web.StreamResponse:
+            # What it signs is for those who fetch; to ask for the size alone is refused there.
+            place = there.elsewhere.make_url(f"/v2/x/blobs/{DIGEST}")
+            return web.Response(status=307, headers={"Location": str(place)})
+
+        lying(there, DIGEST, away, method="HEAD")
+        copied = await there.copy(digest)
+        assert (copied.sent, copied.found, there.stranger.heard) == (1, 1, [])
+
+
 async def test_redirects_in_a_circle_are_left() -> None:
     async def around(request: web.Request) -> web.StreamResponse:
         return web.Response(status=302, headers={"Location": str(request.url)})
