@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from regions.kueue import check_hearing, end_hearing, queue_hearing, start_hearing
 from regions.kueue.hearing import Heard
+from regions.kueue.manifest import QUEUE_LABEL
 from regions.kueue.objects import kinds
 from regions.kueue.objects.cluster_queue import ClusterQueue
 from regions.kueue.objects.event import Event
@@ -175,7 +176,8 @@ def _queue(evidence: Evidence) -> Heard | None:
     if queue is None and kinds.LOCAL_QUEUES.plural in evidence.unseen:
         return _of_workload(evidence)
     if queue is None:
-        name = workload.queue if workload is not None else ""
+        labels = evidence.job_set.meta.labels
+        name = workload.queue if workload is not None else labels.get(QUEUE_LABEL, "")
         return Heard(word=Word.QUEUE_MISSING, detail=name, look_at=f"localqueue/{name}")
     if queue.stop_policy != "None":
         return Heard(word=Word.QUEUE_STOPPED, look_at=f"localqueue/{queue.meta.name}")

@@ -6,6 +6,7 @@ import pytest
 
 from regions.cluster import Cause
 from regions.kueue.explanation import explain
+from regions.kueue.manifest import QUEUE_LABEL
 from regions.kueue.vocabulary import Word
 from tests.unit.regions.kueue.tellings import (
     NOW_S,
@@ -22,6 +23,12 @@ from tests.unit.regions.kueue.tellings import (
 def word_of(**changes: Any) -> Word:
     """The word for what a cluster tells of a gang that was offered ``h100-spot``."""
     return Word(explain(make_evidence(**changes)).word)
+
+
+def test_a_queue_that_is_not_there_is_named_before_anybody_took_the_gang_up() -> None:
+    sent = make_job_set(meta=make_meta("cb-p1", labels={QUEUE_LABEL: "ours"}))
+    found = explain(make_evidence(job_set=sent, workload=None, local_queue=None))
+    assert (found.word, found.look_at) == (Word.QUEUE_MISSING, "localqueue/ours")
 
 
 def test_what_was_switched_off_waits_for_nothing() -> None:
