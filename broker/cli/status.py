@@ -14,7 +14,7 @@ from broker.cli.arguments import RUN
 from broker.cli.cluster_words import named
 from broker.cli.session import Session
 from broker.cli.verbs import verb
-from broker.v1 import placement_pb2, run_pb2, why_pb2
+from broker.v1 import errors_pb2, placement_pb2, run_pb2, why_pb2
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -116,9 +116,10 @@ def _before(run: run_pb2.Run, now_s: float) -> "Iterator[Line]":
     """Yield how a run that waits lost the place that it had last, or gave it up."""
     if run.state in _ENDED or run.state == run_pb2.RUN_STATE_RUNNING:
         return
-    lost = [each for each in run.placements if each.end and each.failure_class]
-    if lost:
-        last = max(lost, key=lambda each: words.wall_s(each.state_time))
+    beaten = errors_pb2.REASON_OTHER_LEG_STARTED  # it had lost nothing, and another one was sooner
+    left = [each for each in run.placements if each.end and each.why.reason != beaten]
+    if left:
+        last = max(left, key=lambda each: words.wall_s(each.state_time))
         said = last.why.message.removeprefix(f"{last.place.region}: ")
         why = f"{said} ({words.enum_name(last.why, 'reason')})"
         yield "before", f"{last.place.region}, {words.ago(last.state_time, now_s)}: {why}"

@@ -12,7 +12,7 @@ from broker.cli.following import event_line
 from broker.cli.ls import query_of
 from broker.cli.places import variants
 from broker.cli.status import ahead, headline, lines_of, rendered, step_of
-from broker.v1 import event_pb2, intent_pb2, placement_pb2, run_pb2
+from broker.v1 import errors_pb2, event_pb2, intent_pb2, placement_pb2, run_pb2
 
 NOW_S = 2_000.0
 WAITING = """
@@ -80,6 +80,10 @@ placements {
 def test_a_run_that_waits_again_says_how_it_lost_its_place() -> None:
     run = text_format.Parse(WAITING + LOST, run_pb2.Run())
     told = "us-east4, 1m00s ago: a run of higher priority took its place (EVICTED)"
+    assert ("before", told) in lines_of(run, NOW_S)
+    beaten = run.placements.add(end=placement_pb2.PLACEMENT_END_WITHDRAWN)
+    beaten.state_time.seconds = 1950
+    beaten.why.reason = errors_pb2.REASON_OTHER_LEG_STARTED
     assert ("before", told) in lines_of(run, NOW_S)
     for state in (run_pb2.RUN_STATE_RUNNING, run_pb2.RUN_STATE_FAILED):
         run.state = state
