@@ -11,7 +11,7 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from types import TracebackType
 
-from replicator.errors import Corrupt
+from replicator.errors import Corrupt, ReplicatorError
 from replicator.oci.contents import has_manifest, manifest, put_manifest
 from replicator.oci.copies import Copied, How, Place, Progress
 from replicator.oci.flights import Flights, OnDone
@@ -132,7 +132,13 @@ class Copier:
             return _Brought(repository=destination.repository, how=how)
 
         while True:
-            brought = await self._flights.join(key, work, progress.of(blob))
+            try:
+                brought = await self._flights.join(key, work, progress.of(blob))
+            except ReplicatorError:
+                if is_ours:
+                    raise
+                # It was to come for another copy, from where that one has it; ours is still to try.
+                continue
             self._remember(key, brought.repository)
             if is_ours:
                 return brought.how

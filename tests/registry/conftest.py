@@ -4,6 +4,7 @@ The rule: registries are shared, repositories are not: what a test puts, no othe
 """
 
 import itertools
+import shutil
 from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass
 
@@ -57,6 +58,8 @@ def town(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Town]:
     finally:
         servers.close()
         tokens.close()
+        # A gigabyte, of which pytest would keep three.
+        shutil.rmtree(folder)
 
 
 @pytest.fixture

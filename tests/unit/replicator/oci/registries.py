@@ -24,12 +24,16 @@ PATIENT = Bounds(connect_s=60.0, call_s=120.0, silence_s=120.0, commit_s=120.0)
 
 @dataclass(slots=True, kw_only=True)
 class Town:
-    """A source and a destination, each a server, what it holds, and the way to ask it."""
+    """A source and a destination, each a server, what it holds, and the way to ask it.
+
+    The ``stranger``, at ``elsewhere``, is neither, unless it is asked as ``other_source``.
+    """
 
     here: FakeRegistry
     there: FakeRegistry
     source: Place
     destination: Place
+    other_source: Place
     elsewhere: BaseTestServer
     stranger: FakeRegistry
     copier: Copier
@@ -58,7 +62,7 @@ async def town(
             await stack.enter_async_context(TestServer(each.app))
             for each in (here, there, stranger)
         ]
-        source, destination = (
+        source, destination, other = (
             Registry(
                 Endpoint(
                     name=f"127.0.0.1:{server.port}",
@@ -69,13 +73,14 @@ async def town(
                 ),
                 wire,
             )
-            for server in servers[:2]
+            for server in servers
         )
         yield Town(
             here=here,
             there=there,
             source=Place(registry=source, repository=HERE),
             destination=Place(registry=destination, repository=THERE),
+            other_source=Place(registry=other, repository=HERE),
             elsewhere=servers[2],
             stranger=stranger,
             copier=copier,

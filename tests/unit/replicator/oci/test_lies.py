@@ -16,7 +16,9 @@ from replicator.errors import (
     ReplicatorError,
     TooLarge,
 )
-from replicator.oci.copies import Copied
+from replicator.oci.copies import Copied, Progress
+from replicator.oci.flights import OnDone
+from replicator.oci.manifest import Descriptor
 from replicator.oci.plan import MAX_DEPTH
 from replicator.oci.registry import MAX_REDIRECTS, UploadMode
 from tests.fakes.registry import refused
@@ -288,6 +290,48 @@ async def test_what_is_no_http_is_no_answer() -> None:
         lying(there, DIGEST, away)
         with pytest.raises(RegistryRefused, match="no HTTP"):
             await there.copy(digest)
+
+
+class Joining(Progress):
+    """Progress that says when a copy began to wait for the layer."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.has_joined = asyncio.Event()
+
+    def of(self, blob: Descriptor) -> OnDone:
+        told = super().of(blob)
+
+        def done(done_bytes: int) -> None:
+            told(done_bytes)
+            if blob.digest == DIGEST:
+                self.has_joined.set()
+
+        return done
+
+
+async def test_a_source_that_lies_spoils_no_other_copy() -> None:
+    async with town() as there:
+        digest = add_image(there.here, LAYER)
+        assert add_image(there.stranger, LAYER) == digest
+        first, second, go = Joining(), Joining(), asyncio.Event()
+
+        async def wrong_and_late(request: web.Request) -> web.StreamResponse:
+            await go.wait()
+            return await wrong(request)
+
+        lying(there, DIGEST, wrong_and_late)
+        false = asyncio.create_task(there.copy(digest, progress=first))
+        await first.has_joined.wait()
+        there.source = there.other_source
+        true = asyncio.create_task(there.copy(digest, progress=second))
+        await second.has_joined.wait()
+        assert there.stranger.asked("GET", DIGEST) == []
+        go.set()
+        with pytest.raises(Corrupt):
+            await false
+        assert (await true).digest == digest
+        assert there.there.blobs[THERE, DIGEST] == LAYER
 
 
 async def test_after_every_lie_the_truth_is_copied() -> None:
