@@ -25,7 +25,7 @@ pytestmark = pytest.mark.cluster
 
 HERE, THERE = list(ZONES)[:2]
 CHEAP = {HERE: {"spot": "1.00"}}  # so that it is the first choice
-NAMED_S = 60.0
+NAMED_S = 90.0
 
 
 @pytest.fixture
@@ -34,7 +34,7 @@ def scene(began: Rig) -> Iterator[Scene]:
     equip(began, HERE, THERE)
     with scene_of(began, (HERE, THERE), nodes=0, prices=CHEAP) as made:
         for region in made.places:
-            made.change_pool(region, delay_s=0.5, idle_s=1.0)
+            made.change_pool(region, delay_s=0.5, idle_s=3.0)
         yield made
         assert made.brokerd.failures() == []
 
@@ -152,8 +152,9 @@ def test_a_gang_goes_on_elsewhere_when_its_queue_is_stopped_and_drained(
 
 def test_a_gang_goes_on_when_a_machine_is_lost_with_its_processes(scene: Scene) -> None:
     name = training(scene, "lost")
-    region = scene.places[HERE].region
-    lost = min(region.ready_nodes())
+    place, region = scene.places[HERE], scene.places[HERE].region
+    # Others may stand there that came for nothing, and go again.
+    lost = max(pod["spec"]["nodeName"] for pod in region.api.all("v1", "Pod", place.namespace))
     region.lose_node(lost)
     wait_until(lambda: reason_of(scene.run(name).why) == "STOPPING", NAMED_S, "the gang's stop")
     assert "does not answer" in scene.brokerd.cli("status", "lost").stdout
