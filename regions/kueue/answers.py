@@ -8,6 +8,9 @@ once. Read ``outcome_of`` first.
 
 import re
 from dataclasses import dataclass
+from typing import Any
+
+import msgspec
 
 from regions.cluster import Cause, Outcome
 from regions.kueue.errors import AccessError, BrokenError, ClusterError, RefusedError
@@ -108,3 +111,14 @@ def _own(error: RefusedError) -> str:
 
 def _told(message: str, again_s: float | None) -> Outcome:
     return Outcome(is_done=False, cause=Cause.REFUSED, message=message, retry_after_s=again_s)
+
+
+def decoded(body: bytes) -> dict[str, Any]:
+    """Return the object that an answer holds. Raises BrokenError."""
+    try:
+        found = msgspec.json.decode(body)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise BrokenError(f"the answer is no JSON: {error}") from error
+    if not isinstance(found, dict):
+        raise BrokenError("the answer is no object")
+    return found

@@ -317,10 +317,11 @@ class KueueCluster:
     # ---- what follows from a look ----
 
     async def _follow_up(self, scene: Scene, shown: Iterable[Shown], wall_s: float) -> None:
-        """Ask for whom a former broker knew; remove what was put out, and names taken long ago;
-        give granted gangs their priority."""
+        """Ask for whom a former broker knew; bring the launcher to whom misses it; remove what was
+        put out, and names taken long ago; give granted gangs their priority."""
         await self._recaller.seek()
         found = list(shown)
+        await self._orders.mend_program(each.said for each in found)
         gone = [*to_let_go(found), *(g for g in scene.gangs.values() if is_worn_out(g, wall_s))]
         granted = [
             each.evidence.job_set

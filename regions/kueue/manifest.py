@@ -81,6 +81,15 @@ def build(queue: Queue, site: Site, packed: bytes) -> Built:
     )
 
 
+def what_stays(queue: Queue) -> Queue:
+    """Return an order without what may change between it and its repeat.
+
+    What the placement is follows from the run's workload and the offer, and stays. What ops set for
+    the region and the run's own terms can be others by then, and the gang is the same one.
+    """
+    return replace(queue, priority=0, granted_priority=0, gate_timeout_s=0.0, stop_grace_s=0.0)
+
+
 def digest(queue: Queue) -> str:
     """Return what tells an order from every other one, granted or not when it is sent."""
     plain = replace(queue, env=dict(queue.env), labels=dict(queue.labels), is_granted=False)
@@ -171,7 +180,8 @@ def _jobset(queue: Queue, site: Site, program: str) -> dict[str, Any]:
         names.FLAVOR: queue.flavor,
         names.OFFERED: queue.capacity_type,
         names.GRANTED: str(queue.granted_priority),
-        names.ORDER: digest(queue),
+        names.ORDER: digest(what_stays(queue)),
+        names.SENT: digest(queue),
     }
     if queue.capacity_type == "FLEX" and queue.max_run_s is not None:
         annotations[FLEX_RUN_ANNOTATION] = str(int(min(queue.max_run_s, MOST_FLEX_RUN_S)))

@@ -29,8 +29,9 @@ FLAVOR, RUN_NAME = PREFIX + "flavor", PREFIX + "run-name"
 OFFERED, GRANTED = PREFIX + "offered-as", PREFIX + "granted-priority"
 """Annotations of the JobSet: what the placement is, word for word, the capacity type that it was
 offered as, and the priority that it is raised to with its grant."""
-ORDER = PREFIX + "order"
-"""The annotation with a digest of the whole order: another order of this name is another gang."""
+ORDER, SENT = PREFIX + "order", PREFIX + "sent"
+"""Annotations with digests: of what stays of an order, for another one of this name is another
+gang; and of the whole of it, which tells whether the gang was sent under other terms or policy."""
 
 GANG = "g"
 """The one replicated job of a JobSet. Short, because each pod's name carries it."""

@@ -1,8 +1,9 @@
 """Actions carried out: on the cluster's API, and on the region's store by ``store_orders``.
 
 The rule: nothing is tried twice here, each outcome says whether and when to try again; an object
-that is there already is what was asked for only if it was made by the very same order; a JobSet is
-changed by a patch alone, and removed only by its uid, when it is ours and after the owner was read.
+that is there already is what was asked for only if it was made by an order for the very same gang;
+a JobSet is changed by a patch alone, and removed only by its uid, when it is ours and after the
+owner was read.
 
 What holds a gang that Kueue put out and lets in again, while an old grant still names it: started
 once, its processes are not among those that ``owner`` lists, and leave (L2); never started, they
@@ -12,11 +13,8 @@ as it is seen put out with nothing running (``let_go``).
 Read ``Orders.carry_out`` first.
 """
 
-import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Any
-
-import msgspec
 
 from regions.cluster import (
     Action,
@@ -28,7 +26,7 @@ from regions.cluster import (
 )
 from regions.kueue import names
 from regions.kueue.access import MERGE, Api
-from regions.kueue.answers import outcome_of
+from regions.kueue.answers import decoded, outcome_of
 from regions.kueue.clock import Clock
 from regions.kueue.errors import (
     BrokenError,
@@ -46,13 +44,15 @@ from regions.kueue.manifest import (
     granted_class,
     occupant,
     owned,
+    what_stays,
 )
-from regions.kueue.manifest import launcher as program_of
 from regions.kueue.objects.job_set import JobSet, read_job_set
 from regions.kueue.objects.meta import Meta
 from regions.kueue.objects.reading import Fields, UnreadableError
+from regions.kueue.program import Program
 from regions.kueue.site import Site
 from regions.kueue.sites import NotSeenError
+from regions.kueue.words import Verdict
 from regions.store_orders import NOT_CLOSED, StoreOrders, answered, silence
 
 AGAIN_S = 1.0
@@ -62,8 +62,6 @@ GONE_WITHIN_S = 5.0
 EMPTY_WITHIN_S = 1.0
 """How long when nothing of it runs: so that whoever looks next sees it gone."""
 LOOK_S = 0.02
-PROGRAM_S = 600.0
-"""How long the launcher's ConfigMap is taken to be there after it was seen."""
 MAX_REMEMBERED = 10_000
 
 _WITHDRAWN = "it was withdrawn; its name stays taken"
@@ -106,12 +104,11 @@ class Orders:
         self._clock = clock
         self._namespace = namespace
         self._packed = packed
+        self._program = Program(api, clock, namespace=namespace, packed=packed)
         self._site_of = site_of
         self._classes = classes
         self._is_there = is_there
         self._is_empty = is_empty
-        self._program_s: float | None = None
-        self._bringing = asyncio.Lock()  # gangs that come together bring it once
         self._withdrawn: dict[str, None] = {}
 
     async def carry_out(self, action: Action) -> Outcome:
@@ -131,7 +128,7 @@ class Orders:
             notes.append(OWNED_LATER)
         else:
             enclave = owned(enclave, gang.meta.name, gang.meta.uid)
-            if gang.meta.annotations.get(names.ORDER) != digest(order):
+            if gang.meta.annotations.get(names.SENT) != digest(order):
                 notes.append(SENT_OTHERWISE)
         return Manifest(objects=(built.launcher, built.jobset, enclave), notes=tuple(notes))
 
@@ -152,8 +149,7 @@ class Orders:
             return Outcome(
                 is_done=False, cause=Cause.UNKNOWN, message=str(error), retry_after_s=NOT_SEEN_S
             )
-        async with self._bringing:
-            refused = await self._bring_program()
+        refused = await self._program.bring()
         if refused is not None:
             return refused
         name = manifest.jobset["metadata"]["name"]
@@ -167,26 +163,10 @@ class Orders:
             if refused is not None:
                 return refused
             made = found.meta
+        except MissingError:
+            self._program.forget()  # where the namespace went, it went too
+            raise
         return await self._enclose(owned(manifest.enclave, name, made.uid), made.uid)
-
-    async def _bring_program(self) -> Outcome | None:
-        """Have the launcher's ConfigMap in the namespace. None: it is there."""
-        now_s = self._clock.monotonic_s()
-        if self._program_s is not None and now_s - self._program_s < PROGRAM_S:
-            return None
-        body = program_of(self._packed, self._namespace)
-        where = f"/api/v1/namespaces/{self._namespace}/configmaps"
-        try:
-            await self._api.ask("POST", where, body=body)
-        except ConflictError:
-            told = await self._look(f"{where}/{body['metadata']['name']}")
-            if told is None:
-                return silence("the launcher went while it was looked at")
-            if told.get("binaryData") != body["binaryData"]:
-                message = f"configmap/{body['metadata']['name']} is there and is not the launcher"
-                return Outcome(is_done=False, cause=Cause.REFUSED, message=message)
-        self._program_s = now_s
-        return None
 
     async def _enclose(self, enclave: dict[str, Any], uid: str) -> Outcome:
         where = f"/apis/networking.k8s.io/v1/namespaces/{self._namespace}/networkpolicies"
@@ -270,6 +250,13 @@ class Orders:
 
     # ---- what follows from what is seen ----
 
+    async def mend_program(self, said: Iterable[Verdict]) -> Outcome:
+        """Bring the launcher again where it is said of gangs that it is missing."""
+        return await _heard(self._mend_program(said))
+
+    async def _mend_program(self, said: Iterable[Verdict]) -> Outcome:
+        return await self._program.mend(said) or Outcome(is_done=True)
+
     async def let_go(self, gang: JobSet) -> Outcome:
         """Remove a gang just as it was seen: one that moved since is left alone."""
         meta = gang.meta
@@ -310,7 +297,7 @@ class Orders:
     async def _look(self, where: str) -> dict[str, Any] | None:
         """Return an object of another kind, None when it is not there. Raises ClusterError."""
         try:
-            return _decoded(await self._api.ask("GET", where))
+            return decoded(await self._api.ask("GET", where))
         except MissingError:
             return None
 
@@ -336,7 +323,7 @@ def _other(found: JobSet, action: Queue) -> Outcome | None:
         return Outcome(is_done=False, cause=Cause.REFUSED, message=message)
     if _is_occupant(found) or found.meta.deleting_s is not None:
         return Outcome(is_done=False, cause=Cause.WITHDRAWN, message=_WITHDRAWN)
-    if found.meta.annotations.get(names.ORDER) != digest(action):
+    if found.meta.annotations.get(names.ORDER) != digest(what_stays(action)):
         message = "another order of its name was queued before"
         return Outcome(is_done=False, cause=Cause.REFUSED, message=message)
     return None
@@ -363,19 +350,9 @@ def _is_occupant(found: JobSet) -> bool:
     return found.meta.labels.get(names.PART) == names.OCCUPIED_PART
 
 
-def _decoded(body: bytes) -> dict[str, Any]:
-    try:
-        found = msgspec.json.decode(body)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        raise BrokenError(f"the answer is no JSON: {error}") from error
-    if not isinstance(found, dict):
-        raise BrokenError("the answer is no object")
-    return found
-
-
 def _job_set(body: bytes) -> JobSet:
     try:
-        return read_job_set(Fields(_decoded(body)), "")
+        return read_job_set(Fields(decoded(body)), "")
     except UnreadableError as error:
         raise BrokenError(f"the object cannot be read: {error}") from error
 

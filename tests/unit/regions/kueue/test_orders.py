@@ -12,12 +12,17 @@ from aiohttp import web
 
 from regions.cluster import Cause, EpochKey, Grant, Outcome, Queue, Withdraw
 from regions.kueue import names
+from regions.kueue.explanation import verdict
+from regions.kueue.hearing import Heard
 from regions.kueue.manifest import PRIORITY_LABEL, CannotQueueError, granted_class
 from regions.kueue.objects.job_set import JobSet, read_job_set
 from regions.kueue.objects.reading import Fields
 from regions.kueue.orders import OWNED_LATER, SENT_OTHERWISE, Orders
+from regions.kueue.program import MENDED_S
 from regions.kueue.site import Site
 from regions.kueue.sites import NotSeenError
+from regions.kueue.vocabulary import Word
+from regions.kueue.words import Verdict
 from regions.launcher.store import DirectoryStore
 from regions.store_orders import StoreOrders
 from tests.unit.regions.kueue.making import PACKED, make_queue, make_site
@@ -235,7 +240,8 @@ async def test_an_order_that_stopped_half_way_is_carried_to_its_end(stage: Stage
         {"command": ("python", "other.py")},
         {"env": {"A": "1"}},
         {"run_key": "another"},
-        {"granted_priority": 7},
+        {"flavor": "another"},
+        {"gang": {"ranks": 3}},
     ],
 )
 async def test_another_order_of_the_same_name_is_refused_for_good(
@@ -244,6 +250,23 @@ async def test_another_order_of_the_same_name_is_refused_for_good(
     await stage.orders.carry_out(make_queue())
     outcome = await stage.orders.carry_out(make_queue(**change))
     assert (outcome.is_done, outcome.cause, outcome.retry_after_s) == (False, Cause.REFUSED, None)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"gate_timeout_s": 60.0},
+        {"stop_grace_s": 7.0},
+        {"priority": 7, "granted_priority": 1_000_007},
+    ],
+)
+async def test_an_order_whose_answer_was_lost_finds_its_own_under_another_policy(
+    stage: Stage, change: Json
+) -> None:
+    await stage.orders.carry_out(make_queue())
+    made = stage.seen().meta.uid
+    assert await stage.anew().carry_out(make_queue(**change)) == Outcome(is_done=True)
+    assert stage.seen().meta.uid == made
 
 
 async def test_an_object_of_others_under_our_name_is_refused_and_left_alone(stage: Stage) -> None:
@@ -274,6 +297,41 @@ async def test_what_has_no_place_is_not_sent(
     assert (outcome.is_done, outcome.cause) == (False, cause)
     assert (outcome.retry_after_s is not None) is is_tried_again
     assert stage.shelf.calls == []
+
+
+def missing(name: str) -> Verdict:
+    """What pods say of a ConfigMap that their namespace does not have."""
+    raw = f'MountVolume.SetUp failed for volume "launcher" : configmap "{name}" not found'
+    return verdict(Heard(word=Word.CONFIG_MISSING, detail=name, raw=raw))
+
+
+async def test_a_launcher_that_pods_miss_is_brought_again_and_asked_for_once(stage: Stage) -> None:
+    await stage.orders.carry_out(make_queue())
+    name = names.launcher_name(PACKED)
+    del stage.shelf.objects[f"{MAPS}/{name}"]
+    before = len(stage.shelf.calls)
+    await stage.orders.mend_program([missing("of-a-profile")])
+    assert len(stage.shelf.calls) == before
+    for _ in range(3):
+        await stage.orders.mend_program([missing(name), missing(name)])
+    assert stage.shelf.calls[before:] == [("POST", MAPS)]
+    # What its pods say goes on for a while; somebody may remove it meanwhile.
+    del stage.shelf.objects[f"{MAPS}/{name}"]
+    stage._server.clock.now_s += MENDED_S
+    await stage.orders.mend_program([missing(name)])
+    assert f"{MAPS}/{name}" in stage.shelf.objects
+
+
+async def test_a_namespace_that_was_made_again_gets_the_launcher_with_its_next_gang(
+    stage: Stage,
+) -> None:
+    await stage.orders.carry_out(make_queue())
+    stage.shelf.objects.clear()
+    stage.shelf.failing = {("POST", GANGS): (404, 'namespaces "training" not found')}
+    assert not (await stage.orders.carry_out(make_queue(placement="p-2"))).is_done
+    stage.shelf.failing = {}
+    assert (await stage.orders.carry_out(make_queue(placement="p-2"))).is_done
+    assert f"{MAPS}/{names.launcher_name(PACKED)}" in stage.shelf.objects
 
 
 async def test_a_launcher_that_is_not_ours_is_not_run(stage: Stage) -> None:

@@ -109,7 +109,8 @@ def test_who_asks_a_cluster_is_known() -> None:
         if path.startswith(("regions/kueue/", "regions/gcp/"))
         and re.search(r"api\.(?:ask|lines|pieces)\(", text_of(path))
     }
-    for_the_broker = {"checkup", "cluster", "discovery", "logs", "orders", "recalling", "source"}
+    for_the_broker = {"checkup", "cluster", "discovery", "logs", "orders", "program"}
+    for_the_broker |= {"recalling", "source"}
     for_who_sets_up = {"setting_up", "taking_back"}
     known = {f"regions/kueue/{name}.py" for name in for_the_broker | for_who_sets_up}
     assert asking - known == set()
