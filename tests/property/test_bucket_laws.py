@@ -36,8 +36,8 @@ FAULTS = st.lists(st.sampled_from([None, None, 503, 429, CUT, LOST, MEDDLE]), ma
 class Cloud:
     """A fake that lasts for a module; each example has buckets of its own."""
 
-    fake: FakeGcs
-    access: Access
+    fake: FakeGcs = field(repr=False)
+    access: Access = field(repr=False)
     tokens: str
     numbers: Iterator[int] = field(default_factory=itertools.count)
 
