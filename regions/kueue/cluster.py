@@ -105,7 +105,7 @@ class KueueCluster:
             namespace=settings.namespace,
         )
         self._placements = Placements(settings.gate_fresh_s)
-        self._signals = Signals(wall_s())
+        self._signals = Signals(clock.monotonic_s())
         self._scout = scout
         self._bounds: Mapping[Spot, Bounds] = {}
         self._logs = Logs(api, clock, self._printer)
@@ -305,7 +305,7 @@ class KueueCluster:
             queues=bounded(queues, report.bounds),
             placements=placements,
             epochs=look.epochs,
-            signals=self._signals.look(found, wall_s, report.news),
+            signals=self._signals.look(found, wall_s, now_s, report.news),
             changed=observing.changed(self._last, placements, look),
             keeps_secrets=True,
             claims=look.claims,

@@ -49,7 +49,11 @@ class _Happened:
 
 
 class Signals:
-    """The signals of one cluster since it is watched. ``began_s`` is in Unix seconds."""
+    """The signals of one cluster since ``began_s``, on our monotonic clock.
+
+    What the cluster tells is by its own clock, and that is known only once it has answered: so what
+    counts is how long ago something was, against how long the cluster is watched.
+    """
 
     def __init__(self, began_s: float) -> None:
         self._began_s = began_s
@@ -59,14 +63,15 @@ class Signals:
         self._last: dict[str, str] = {}
 
     def look(
-        self, shown: Iterable[Shown], now_s: float, news: Iterable[News] = ()
+        self, shown: Iterable[Shown], now_s: float, monotonic_s: float, news: Iterable[News] = ()
     ) -> tuple[SignalSeen, ...]:
         """Take in what became of all gangs, and return the latest signals with their ages.
 
-        ``news`` is what others than the cluster told since the last look.
+        ``now_s`` is in Unix seconds by the cluster's clock, ``monotonic_s`` by ours. ``news`` is
+        what others than the cluster told since the last look.
         """
         for each in shown:
-            for happened in self._new(each, now_s):
+            for happened in self._new(each, now_s, monotonic_s - self._began_s):
                 self._keep(each, happened)
         for told in news:
             self._hear(told, now_s)
@@ -75,12 +80,14 @@ class Signals:
             del self._told[next(iter(self._told))]
         return tuple(replace(signal, age_s=max(0.0, now_s - at_s)) for at_s, signal in self._kept)
 
-    def _new(self, shown: Shown, now_s: float) -> Iterable[_Happened]:
+    def _new(self, shown: Shown, now_s: float, watched_s: float) -> Iterable[_Happened]:
         uid = shown.seen.uid
         for happened in _steps(shown):
             key = (uid, f"{happened.kind} {happened.at_s}")
-            if happened.at_s >= self._began_s and key not in self._told:
-                self._told[key] = None
+            if key in self._told:
+                continue
+            self._told[key] = None  # also what is too old: it stays so when clocks are set
+            if now_s - happened.at_s <= watched_s:
                 yield happened
         kind = _OF_WORD.get(shown.said.word) or _OF_CAUSE.get(shown.said.cause, "")
         is_news = kind != self._last.get(uid, "")

@@ -54,7 +54,7 @@ def test_bounds_from_outside_fill_in_what_nobody_else_tells() -> None:
 
 
 def test_news_from_outside_is_a_signal_with_its_age_and_source() -> None:
-    signals = Signals(NOW_S)
+    signals = Signals(0.0)
     news = News(
         spot=AT,
         kind="STOCKOUT",
@@ -62,8 +62,8 @@ def test_news_from_outside_is_a_signal_with_its_age_and_source() -> None:
         source="GKE node pool condition",
         detail="none\x1b left",
     )
-    assert signals.look((), NOW_S, (news,)) == signals.look((), NOW_S)
-    (again,) = signals.look((), NOW_S + 60.0)
+    assert signals.look((), NOW_S, 0.0, (news,)) == signals.look((), NOW_S, 0.0)
+    (again,) = signals.look((), NOW_S + 60.0, 60.0)
     assert (again.queue, again.flavor, again.kind) == ("ours", "h100-spot", "STOCKOUT")
     assert (again.age_s, again.source, again.serial) == (65.0, "GKE node pool condition", 1)
     assert "\x1b" not in again.detail

@@ -17,12 +17,13 @@ class Watch:
 
     def __init__(self, age_s: float = 3600.0) -> None:
         self._story = Story()
-        self._signals = Signals(NOW_S - age_s)
+        self._signals = Signals(0.0)
+        self._age_s = age_s
 
     def see(self, *, gone: bool = False, later_s: float = 0.0, **told: Any) -> list[SignalSeen]:
         suspended = told.pop("suspended", False)
         found = self._story.see(*(() if gone else (gang(is_suspended=suspended),)), **told)
-        return list(self._signals.look(found.values(), NOW_S + later_s))
+        return list(self._signals.look(found.values(), NOW_S + later_s, self._age_s + later_s))
 
 
 def kinds_of(signals: list[SignalSeen]) -> list[str]:
@@ -42,12 +43,19 @@ def test_what_happened_before_anybody_looked_is_not_told() -> None:
     assert Watch(age_s=0.0).see(workload=admitted()) == []
 
 
+def test_what_was_too_old_stays_so_when_the_clusters_clock_is_set() -> None:
+    watch = Watch(age_s=0.0)
+    assert watch.see(workload=admitted()) == []
+    found = watch._story.see(gang(), workload=admitted())
+    assert watch._signals.look(found.values(), NOW_S - 60.0, 1.0) == ()
+
+
 def test_an_end_that_was_over_before_anybody_looked_is_not_told() -> None:
     watch = Watch(age_s=0.0)
     over = gang(terminal_state="Failed")
     lost = member(ended(status_reason="NodeLost"), 0)
     found = watch._story.see(over, workload=admitted(), pods=[lost])
-    assert list(watch._signals.look(found.values(), NOW_S)) == []
+    assert list(watch._signals.look(found.values(), NOW_S, 0.0)) == []
 
 
 def test_machines_that_came_are_told_when_all_did() -> None:
