@@ -10,8 +10,6 @@ from dataclasses import dataclass
 
 from regions.kueue import accelerators
 from regions.kueue.objects import meta
-from regions.kueue.objects.resource_flavor import ResourceFlavor
-from regions.kueue.objects.taints import in_the_way
 from regions.kueue.objects.workload import PodSet, Workload
 
 WAITS_ANEW = ("PodsReadyTimeout", "AdmissionCheck")
@@ -66,26 +64,6 @@ def places(lines: Mapping[str, Iterable[Waiting]]) -> dict[str, tuple[int, int]]
 def gpus(workload: Workload) -> int:
     """Return the accelerators that a workload asks for in all."""
     return sum(_asked(workload, each) for each in workload.pod_sets)
-
-
-def could_take(workload: Workload, flavor: ResourceFlavor, keys: frozenset[str]) -> bool:
-    """Whether a flavor is one that all accelerator pods of a workload may be put on.
-
-    ``keys`` are the labels by which the flavors of its resource group are told apart: only those
-    does Kueue compare.
-    """
-    wanting = [each for each in workload.pod_sets if _asked(workload, each)]
-    return all(_may_stand(each, flavor, keys) for each in wanting)
-
-
-def _may_stand(pod_set: PodSet, flavor: ResourceFlavor, keys: frozenset[str]) -> bool:
-    labels = flavor.node_labels
-    is_selected = all(
-        labels.get(key) == value for key, value in pod_set.selector.items() if key in keys
-    )
-    return is_selected and not in_the_way(
-        flavor.taints, (*pod_set.tolerations, *flavor.tolerations)
-    )
 
 
 def _asked(workload: Workload, pod_set: PodSet) -> int:

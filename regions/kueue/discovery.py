@@ -12,12 +12,9 @@ from typing import TypeVar
 import msgspec
 
 from regions.kueue.access import Api
-from regions.kueue.errors import BrokenError, MissingError, RefusedError
+from regions.kueue.errors import BrokenError, MissingError
 from regions.kueue.objects import kinds
 from regions.kueue.objects.kinds import KINDS, Kind
-
-VISIBILITY = "visibility.kueue.x-k8s.io"
-_VISIBILITY_VERSIONS = ("v1beta2", "v1beta1")
 
 _ABSENT: dict[str, str] = {
     kinds.CLUSTER_QUEUES.name: "Kueue is not installed: there are no ClusterQueues",
@@ -32,14 +29,10 @@ nothing to be blind to: no ProvisioningRequest can exist where its kind does not
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Served:
-    """What a cluster serves: the version that we take of each kind, by the kind's name.
-
-    ``positions`` is the version of the API that tells the order of a queue, empty for none.
-    """
+    """What a cluster serves: the version that we take of each kind, by the kind's name."""
 
     kubernetes: str
     versions: Mapping[str, str]
-    positions: str
     blind: tuple[str, ...]
 
     def version(self, kind: Kind[object]) -> str | None:
@@ -64,7 +57,6 @@ async def discover(api: Api) -> Served:
     return Served(
         kubernetes=told.git_version,
         versions=found,
-        positions=await _positions(api),
         blind=tuple(dict.fromkeys(why for name, why in _ABSENT.items() if name not in found)),
     )
 
@@ -87,17 +79,6 @@ async def _of_group(api: Api, group: str) -> dict[str, str]:
             if kind.plural in names and version in kind.versions
         } | found
     return found
-
-
-async def _positions(api: Api) -> str:
-    """Return the version of the visibility API. It is served by Kueue itself, which may be away:
-    the order of a queue is then told from its Workloads alone."""
-    try:
-        told = await _get(api, f"/apis/{VISIBILITY}", _Group)
-    except RefusedError:
-        return ""
-    served = {each.version for each in told.versions} if told is not None else set()
-    return next((version for version in _VISIBILITY_VERSIONS if version in served), "")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -27,7 +27,7 @@ async def test_what_a_cluster_serves_is_found(place: Place) -> None:
         served = await discover(view.api)
     assert served.kubernetes == "v1.35.4"
     assert served.versions == {kind.name: kind.versions[0] for kind in KINDS}
-    assert (served.positions, served.blind) == ("v1beta2", ())
+    assert served.blind == ()
 
 
 async def test_pages_and_watches_come_to_what_the_api_server_has(place: Place) -> None:
@@ -103,7 +103,7 @@ async def test_what_happened_while_a_cluster_was_silent_is_seen_afterwards(
             lambda: new in informer.cache.objects and key not in informer.cache.objects,
             "what happened meanwhile",
         )
-        assert informer.cache.changed_since(mark) == frozenset({key, new})
+        assert informer.cache.generation == mark + 2
         assert informer.health.trouble == ""
         await drop_class(place, "during")
 
@@ -120,7 +120,7 @@ async def test_a_position_that_is_too_old_is_listed_anew(place: Place) -> None:
         key = f"{place.namespace}-anew"
         await view.until(lambda: key in informer.cache.objects, "the class")
         assert informer._position != "1"
-        assert informer.cache.changed_since(mark) == frozenset({key})
+        assert informer.cache.generation == mark + 1
         await drop_class(place, "anew")
 
 

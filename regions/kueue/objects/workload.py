@@ -11,24 +11,18 @@ from regions.kueue.objects.meta import Conditions, Meta, read_conditions, read_m
 from regions.kueue.objects.pod_spec import read_requests
 from regions.kueue.objects.quotas import FlavorResource
 from regions.kueue.objects.reading import Fields
-from regions.kueue.objects.taints import Toleration, read_tolerations
 
 V1BETA1 = "v1beta1"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodSet:
-    """Pods that are alike. ``requests`` is of one pod; ``min_count`` None: all or none.
-
-    ``selector`` and ``tolerations`` tell on which flavors the pods could be.
-    """
+    """Pods that are alike. ``requests`` is of one pod; ``min_count`` None: all or none."""
 
     name: str
     count: int
     min_count: int | None
     requests: Mapping[str, int]
-    selector: Mapping[str, str]
-    tolerations: tuple[Toleration, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,8 +123,6 @@ def _pod_set(fields: Fields) -> PodSet:
         count=fields.count("count"),
         min_count=fields.integer("minCount"),
         requests=read_requests(spec),
-        selector=spec.pairs("nodeSelector"),
-        tolerations=read_tolerations(spec, "tolerations"),
     )
 
 

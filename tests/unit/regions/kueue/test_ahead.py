@@ -2,13 +2,11 @@
 
 from regions.kueue import ahead
 from regions.kueue.ahead import Waiting
-from regions.kueue.objects.kinds import RESOURCE_FLAVORS, WORKLOADS, Unreadable, decode
-from regions.kueue.objects.resource_flavor import ResourceFlavor
+from regions.kueue.objects.kinds import WORKLOADS, decode
 from regions.kueue.objects.workload import Workload
 from tests.unit.regions.kueue import kube
 
 QUEUES = {"team/lq": "cq", "other/lq": "cq", "team/far": "elsewhere"}
-ON = frozenset({"pool"})
 
 
 def read(raw: kube.Json) -> Workload:
@@ -19,13 +17,6 @@ def read(raw: kube.Json) -> Workload:
 
 def workload(name: str, **more: object) -> Workload:
     return read(kube.workload(name, **more))  # type: ignore[arg-type]
-
-
-def flavor(pool: str, **spec: object) -> ResourceFlavor:
-    raw = kube.flavor(labels={"pool": pool}, **spec)  # type: ignore[arg-type]
-    found = decode(RESOURCE_FLAVORS, "v1beta2", raw)
-    assert not isinstance(found, Unreadable)
-    return found
 
 
 def names(workloads: list[Workload]) -> list[str]:
@@ -99,14 +90,3 @@ def test_who_says_to_ask_for_less_than_nothing_makes_nobody_elses_line_shorter()
     odd = workload("a", pod_sets=[kube.pod_set(gpus=-1_000)])
     line = ahead.lines([odd, workload("b")], QUEUES)
     assert ahead.places(line) == {"team/a": (0, 0), "team/b": (1, 0)}
-
-
-def test_a_workload_takes_the_flavors_that_its_pods_may_stand_on() -> None:
-    spot, tainted = flavor("spot"), flavor("t", nodeTaints=[{"key": "k", "effect": "NoSchedule"}])
-    picky = workload("p", pod_sets=[kube.pod_set(nodeSelector={"pool": "spot", "disk": "ssd"})])
-    driver = kube.pod_set("driver", gpus=0, nodeSelector={"pool": "cpu"})
-    mixed = workload("m", pod_sets=[driver, kube.pod_set()])
-    bearing = workload("b", pod_sets=[kube.pod_set(tolerations=[{"operator": "Exists"}])])
-    assert [ahead.could_take(each, spot, ON) for each in (picky, mixed, bearing)] == [True] * 3
-    assert not ahead.could_take(picky, flavor("flex"), ON)
-    assert [ahead.could_take(each, tainted, ON) for each in (mixed, bearing)] == [False, True]

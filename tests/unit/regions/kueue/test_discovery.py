@@ -51,7 +51,6 @@ def cluster(**more: object) -> dict[str, object]:
         "/apis/jobset.x-k8s.io/v1alpha2": resources("jobsets"),
         "/apis/autoscaling.x-k8s.io": group("v1beta1", "v1"),
         "/apis/autoscaling.x-k8s.io/v1": resources("provisioningrequests"),
-        "/apis/visibility.kueue.x-k8s.io": group(V1, V2),
         **more,
     }
 
@@ -61,11 +60,10 @@ async def test_the_best_version_of_each_kind_is_taken(server: Server) -> None:
     found = await discover(server.api())
     assert found.kubernetes == "v1.35.4"
     assert found.blind == ()
-    assert found.positions == V2
     assert {kind.name for kind in kinds.KINDS} == found.versions.keys()
     assert {found.version(kind) for kind in kinds.KINDS if kind.group == kinds.KUEUE} == {V2}
     assert found.version(kinds.PROVISIONING_REQUESTS) == "v1"
-    assert len(server.asked) == 8
+    assert len(server.asked) == 7
 
 
 async def test_an_older_kueue_is_read_in_its_own_version(server: Server) -> None:
@@ -95,7 +93,6 @@ async def test_what_a_cluster_cannot_be_used_without_is_said(server: Server) -> 
         "Kueue is not installed: there are no ResourceFlavors",
         "JobSet is not installed: no gang can be started",
     )
-    assert found.positions == ""
 
 
 @pytest.mark.parametrize("where", ["/apis/kueue.x-k8s.io", "/apis/kueue.x-k8s.io/v1beta2"])
@@ -106,13 +103,6 @@ async def test_an_error_is_no_absence(server: Server, where: str) -> None:
     answering(server, cluster(**{where: b"<html>"}))
     with pytest.raises(BrokenError):
         await discover(server.api())
-
-
-async def test_kueue_may_be_away_and_its_queues_are_seen_all_the_same(server: Server) -> None:
-    answering(server, cluster(**{"/apis/visibility.kueue.x-k8s.io": 503}))
-    found = await discover(server.api())
-    assert found.positions == ""
-    assert found.version(kinds.WORKLOADS) == V2
 
 
 REVIEW = "/apis/authorization.k8s.io/v1/selfsubjectrulesreviews"

@@ -28,7 +28,6 @@ LAB = Settings(namespace="lab", queues={"training": "research"})
 SERVED = Served(
     kubernetes="v1.35.4",
     versions={kind.name: kind.versions[0] for kind in KINDS},
-    positions="",
     blind=(),
 )
 # What stands in a namespace, as its groups tell it.
