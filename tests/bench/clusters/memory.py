@@ -33,6 +33,7 @@ def measure(ground: Ground) -> list[Figure]:
     ground.leave()
     ground.say(f"making {count} workloads in {region.name}")
     fill(region, count)
+    ground.say("waiting for two brokerds that grow no more, one after the other")
     others = [name for name in ZONES if name != NEAR]
     without = settled(ground.brokerd("without", SEEING, others), 0)
     watched = settled(ground.brokerd("with", SEEING, [*others, NEAR]), pending_of(count))
