@@ -20,6 +20,18 @@ class ProfileSeen:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RoomSeen:
+    """How many ranks with so many ``accelerators`` each fit now in a zone, each on one node.
+
+    ``zone`` is empty of nodes that do not say where they stand.
+    """
+
+    zone: str
+    accelerators: int
+    ranks: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class FlavorSeen:
     """One flavor of one queue. Quota in GPUs, nodes in nodes; None was not seen.
 
@@ -29,6 +41,8 @@ class FlavorSeen:
     ``eta_s``: in how many seconds capacity that is booked now would come, as the cluster says;
     None: it names no time. ``max_run_s``: how long a node stays; None: until it is given back.
     ``profile`` None: the cluster knows none.
+    ``room``: what fits on its nodes now, by zone and by size; a whole node is the largest size, and
+    what does not fit is left out. None: not seen.
     """
 
     flavor: str
@@ -52,6 +66,7 @@ class FlavorSeen:
     free: int | None = None
     most: int | None = None
     profile: ProfileSeen | None = None
+    room: tuple[RoomSeen, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -99,6 +99,7 @@ def show(session: Session, region: str) -> None:
 
 def beside(cluster: region_pb2.ClusterStatus, now_s: float) -> Iterator[str]:
     """Yield what is known beside the figures: profiles, signals, facts, and what is odd."""
+    yield from _rooms(cluster)
     profiles: dict[str, dict[str, None]] = {}
     for one in cluster.flavors:
         if one.profile.name:
@@ -113,6 +114,17 @@ def beside(cluster: region_pb2.ClusterStatus, now_s: float) -> Iterator[str]:
         yield words.table(KNOWN, sorted(rows))
     for note in cluster.notes:
         yield f"  {note}"
+
+
+def _rooms(cluster: region_pb2.ClusterStatus) -> Iterator[str]:
+    """Yield what of a gang would fit now, for each flavor and zone: whole machines first."""
+    for flavor in cluster.flavors:
+        zones: dict[str, list[str]] = {}
+        for one in flavor.room:
+            fits = f"{one.ranks} with {one.accelerators_per_rank} GPUs"
+            zones.setdefault(one.zone or "an unnamed zone", []).append(fits)
+        for zone, told in zones.items():
+            yield f"  free in {flavor.queue}/{flavor.flavor}, {zone}: ranks {', '.join(told)}"
 
 
 def _profile(profile: region_pb2.PodProfile) -> str:

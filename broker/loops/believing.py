@@ -12,7 +12,7 @@ from dataclasses import replace
 from decimal import Decimal
 
 from broker.model.intent import CapacityType
-from regions.capacity import FlavorSeen, QueueSeen, SignalSeen
+from regions.capacity import FlavorSeen, QueueSeen, RoomSeen, SignalSeen
 from regions.cluster import (
     ClusterObservation,
     EpochKey,
@@ -30,6 +30,7 @@ NAME_MAX = 253  # the longest name that Kubernetes gives
 TEXT_MAX = 2000
 SENTENCES_MAX = 100
 HISTORY_MAX = 100
+ROOMS_MAX = 1000  # zones of a flavor times sizes of ranks
 CAPACITY_TYPES = frozenset(kind.value for kind in CapacityType)
 
 
@@ -151,7 +152,10 @@ def _flavor(flavor: FlavorSeen) -> FlavorSeen:
         flavor.most,
     )
     spans = (flavor.startup_s, flavor.preemption_notice_s, flavor.eta_s, flavor.max_run_s)
-    is_fine = can_be_paid or price is None
+    has_room = flavor.room is None or (
+        len(flavor.room) <= ROOMS_MAX and all(map(_is_room, flavor.room))
+    )
+    is_fine = has_room and (can_be_paid or price is None)
     if is_fine and all(map(_is_count, counts)) and all(map(_is_span, spans)):
         return flavor
     return replace(
@@ -171,7 +175,13 @@ def _flavor(flavor: FlavorSeen) -> FlavorSeen:
         max_run_s=_seconds(flavor.max_run_s),
         free=_count(flavor.free),
         most=_count(flavor.most),
+        room=flavor.room if has_room else None,
     )
+
+
+def _is_room(seen: RoomSeen) -> bool:
+    is_named = not seen.zone or _is_name(seen.zone)
+    return is_named and all(0 <= each <= COUNT_MAX for each in (seen.accelerators, seen.ranks))
 
 
 def _placement(seen: PlacementSeen) -> PlacementSeen:

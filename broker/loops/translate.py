@@ -12,6 +12,7 @@ from broker.model.capacity import (
     ClusterFacts,
     FlavorFacts,
     FlavorKey,
+    FreeRoom,
     Signal,
     SignalKind,
 )
@@ -19,7 +20,7 @@ from broker.model.intent import CapacityType
 from broker.model.reasons import Reason
 from broker.model.run import Arrival, Placement
 from broker.model.states import PlacementEnd, PlacementState
-from regions.capacity import FlavorSeen, QueueSeen, SignalSeen
+from regions.capacity import FlavorSeen, QueueSeen, RoomSeen, SignalSeen
 from regions.cluster import Cause, ClusterObservation, PlacementSeen, Stage
 from regions.launcher.words import told
 
@@ -324,4 +325,9 @@ def _flavor(observation: ClusterObservation, queue: QueueSeen, seen: FlavorSeen)
         keeps_secrets=observation.keeps_secrets,
         free=seen.free,
         most=seen.most,
+        room=None if seen.room is None else tuple(_room(each) for each in seen.room),
     )
+
+
+def _room(seen: RoomSeen) -> FreeRoom:
+    return FreeRoom(zone=seen.zone, accelerators=seen.accelerators, ranks=seen.ranks)

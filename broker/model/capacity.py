@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from enum import StrEnum
 
-from broker.model.intent import CapacityType
+from broker.model.intent import CapacityType, HardwareOption, TopologyWish
 from broker.model.reasons import Reason
 
 
@@ -77,6 +77,15 @@ class Signal:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class FreeRoom:
+    """How many ranks with so many ``accelerators`` each fit now in a zone, each on one node."""
+
+    zone: str
+    accelerators: int
+    ranks: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class FlavorFacts:
     """One flavor in one queue. Counts are GPUs unless they say nodes; None means not seen.
 
@@ -84,6 +93,7 @@ class FlavorFacts:
     ``free`` is the quota that a new gang could reserve and ``most`` what one could ever get, where
     the cluster tells them: others may have borrowed what is nominally a queue's own, and may give
     back what is not for anybody now.
+    ``room`` is what fits on its nodes now by zone and by size, None where that is not told.
     ``max_run_s`` bounds how long a node stays (flex); None means until it is given back.
     ``keeps_secrets``: whether its cluster can show a gang a secret by its name.
     """
@@ -111,6 +121,23 @@ class FlavorFacts:
     max_run_s: float | None = None
     free: int | None = None
     most: int | None = None
+    room: tuple[FreeRoom, ...] | None = None
+
+    def ranks_free(self, option: HardwareOption) -> int | None:
+        """Return how many ranks of a gang could stand on nodes that are free; None when unknown.
+
+        Ranks that have to stand close together stand in one zone at least: how much closer, only
+        the cluster knows.
+        """
+        if self.room is None:
+            return self.nodes_free
+        by_zone: dict[str, int] = {}
+        for each in self.room:
+            if each.accelerators >= option.accelerators_per_node:
+                by_zone[each.zone] = max(by_zone.get(each.zone, 0), each.ranks)
+        if option.topology is TopologyWish.REQUIRED:
+            return max(by_zone.values(), default=0)
+        return sum(by_zone.values())
 
     @property
     def headroom(self) -> int | None:

@@ -201,7 +201,7 @@ def failed_for_s(ask: Question) -> float | None:
     age_s, flavor = ask.now.since(leg.entered_s), ask.flavor
     if age_s >= ask.standing.policy.patience.stockout_half_life_s:
         return None
-    is_free = flavor.nodes_free is not None and flavor.nodes_free >= ask.option.nodes
+    is_free = (flavor.ranks_free(ask.option) or 0) >= ask.option.nodes
     if is_free and cause in _NO_NODES:
         return None
     if ask.view.has_come_since(flavor, leg.entered_s, ask.option.gpus):

@@ -34,7 +34,8 @@ def forecast(
     ``remaining_s`` is what is left of the run's wait, None for no bound.
     """
     quota_s, quota_words = _quota(flavor, outlook, option.gpus)
-    has_nodes = flavor.nodes_free is not None and flavor.nodes_free >= option.nodes
+    free = flavor.ranks_free(option)
+    has_nodes = free is not None and free >= option.nodes
     if has_nodes and quota_s == 0.0:
         chance = max(FREE_NODES_CHANCE, outlook.chance)
         return Forecast(
@@ -42,7 +43,7 @@ def forecast(
             p90_s=GATE_S * SPREAD,
             chance=chance * _within(GATE_S, remaining_s),
             certainty=Certainty.NODES_FREE,
-            basis=f"free now: {counted(flavor.nodes_free or 0, 'node')}",
+            basis=f"free now: {_free(flavor, free or 0)}",
         )
     nodes_s, node_words = _nodes(flavor, outlook, has_nodes)
     p50_s = (quota_s or 0.0) + nodes_s + GATE_S
@@ -53,6 +54,12 @@ def forecast(
         certainty=_certainty(flavor, quota_s),
         basis=f"{quota_words}; {node_words}",
     )
+
+
+def _free(flavor: FlavorFacts, ranks: int) -> str:
+    if flavor.room is None:
+        return counted(ranks, "node")
+    return f"room for {counted(ranks, 'rank')}"
 
 
 def _quota(flavor: FlavorFacts, outlook: Outlook, gpus: int) -> tuple[float, str]:

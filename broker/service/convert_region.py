@@ -255,6 +255,12 @@ def _flavor(
         nodes_coming=facts.nodes_coming,
         max_nodes=facts.max_nodes,
         stopped=is_stopped,
+        room=[
+            region_pb2.FreeRoom(
+                zone=each.zone, accelerators_per_rank=each.accelerators, ranks=each.ranks
+            )
+            for each in facts.room or ()
+        ],
     )
     if facts.price_per_gpu_hour is not None:
         message.price_per_gpu_hour.CopyFrom(wire.money(facts.price_per_gpu_hour))

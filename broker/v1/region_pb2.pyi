@@ -324,6 +324,7 @@ class FlavorStatus(_message.Message):
     BOOKING_WAIT_FIELD_NUMBER: _builtins.int
     MAX_RUN_TIME_FIELD_NUMBER: _builtins.int
     PROFILE_FIELD_NUMBER: _builtins.int
+    ROOM_FIELD_NUMBER: _builtins.int
     queue: _builtins.str
     """The queue."""
     flavor: _builtins.str
@@ -380,6 +381,10 @@ class FlavorStatus(_message.Message):
     def profile(self) -> Global___PodProfile:
         """What ops lay over every gang of the flavor, unset where there is nothing of the kind."""
 
+    @_builtins.property
+    def room(self) -> _containers.RepeatedCompositeFieldContainer[Global___FreeRoom]:
+        """What fits on its machines now, by zone and by size; empty where nothing does, or it is not seen."""
+
     def __init__(
         self,
         *,
@@ -405,10 +410,11 @@ class FlavorStatus(_message.Message):
         booking_wait: _duration_pb2.Duration | None = ...,
         max_run_time: _duration_pb2.Duration | None = ...,
         profile: Global___PodProfile | None = ...,
+        room: _abc.Iterable[Global___FreeRoom] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_borrowable", b"_borrowable", "_max_nodes", b"_max_nodes", "_nodes_coming", b"_nodes_coming", "_nodes_free", b"_nodes_free", "_nominal", b"_nominal", "_parked", b"_parked", "_pending", b"_pending", "_pending_gpus", b"_pending_gpus", "_reserved", b"_reserved", "_used", b"_used", "booking_wait", b"booking_wait", "borrowable", b"borrowable", "max_nodes", b"max_nodes", "max_run_time", b"max_run_time", "nodes_coming", b"nodes_coming", "nodes_free", b"nodes_free", "nominal", b"nominal", "parked", b"parked", "pending", b"pending", "pending_gpus", b"pending_gpus", "price_per_gpu_hour", b"price_per_gpu_hour", "profile", b"profile", "reserved", b"reserved", "startup_time", b"startup_time", "used", b"used"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_borrowable", b"_borrowable", "_max_nodes", b"_max_nodes", "_nodes_coming", b"_nodes_coming", "_nodes_free", b"_nodes_free", "_nominal", b"_nominal", "_parked", b"_parked", "_pending", b"_pending", "_pending_gpus", b"_pending_gpus", "_reserved", b"_reserved", "_used", b"_used", "accelerator", b"accelerator", "accelerators_per_node", b"accelerators_per_node", "booking_wait", b"booking_wait", "borrowable", b"borrowable", "capacity_type", b"capacity_type", "flavor", b"flavor", "max_nodes", b"max_nodes", "max_run_time", b"max_run_time", "nodes_coming", b"nodes_coming", "nodes_free", b"nodes_free", "nominal", b"nominal", "parked", b"parked", "pending", b"pending", "pending_gpus", b"pending_gpus", "price_per_gpu_hour", b"price_per_gpu_hour", "profile", b"profile", "queue", b"queue", "reserved", b"reserved", "startup_time", b"startup_time", "stopped", b"stopped", "used", b"used", "zones", b"zones"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_borrowable", b"_borrowable", "_max_nodes", b"_max_nodes", "_nodes_coming", b"_nodes_coming", "_nodes_free", b"_nodes_free", "_nominal", b"_nominal", "_parked", b"_parked", "_pending", b"_pending", "_pending_gpus", b"_pending_gpus", "_reserved", b"_reserved", "_used", b"_used", "accelerator", b"accelerator", "accelerators_per_node", b"accelerators_per_node", "booking_wait", b"booking_wait", "borrowable", b"borrowable", "capacity_type", b"capacity_type", "flavor", b"flavor", "max_nodes", b"max_nodes", "max_run_time", b"max_run_time", "nodes_coming", b"nodes_coming", "nodes_free", b"nodes_free", "nominal", b"nominal", "parked", b"parked", "pending", b"pending", "pending_gpus", b"pending_gpus", "price_per_gpu_hour", b"price_per_gpu_hour", "profile", b"profile", "queue", b"queue", "reserved", b"reserved", "room", b"room", "startup_time", b"startup_time", "stopped", b"stopped", "used", b"used", "zones", b"zones"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__borrowable: _TypeAlias = _typing.Literal["borrowable"]  # noqa: Y015
     _WhichOneofArgType__borrowable: _TypeAlias = _typing.Literal["_borrowable", b"_borrowable"]  # noqa: Y015
@@ -452,6 +458,36 @@ class FlavorStatus(_message.Message):
     def WhichOneof(self, oneof_group: _WhichOneofArgType__used) -> _WhichOneofReturnType__used | None: ...
 
 Global___FlavorStatus: _TypeAlias = FlavorStatus  # noqa: Y015
+
+@_typing.final
+class FreeRoom(_message.Message):
+    """How many ranks of a gang fit now into one zone of a flavor."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ZONE_FIELD_NUMBER: _builtins.int
+    ACCELERATORS_PER_RANK_FIELD_NUMBER: _builtins.int
+    RANKS_FIELD_NUMBER: _builtins.int
+    zone: _builtins.str
+    """The zone, empty of machines that do not say where they stand."""
+    accelerators_per_rank: _builtins.int
+    """Accelerators that each rank takes of its machine."""
+    ranks: _builtins.int
+    """Ranks that fit, each on one machine."""
+    def __init__(
+        self,
+        *,
+        zone: _builtins.str = ...,
+        accelerators_per_rank: _builtins.int = ...,
+        ranks: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["accelerators_per_rank", b"accelerators_per_rank", "ranks", b"ranks", "zone", b"zone"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___FreeRoom: _TypeAlias = FreeRoom  # noqa: Y015
 
 @_typing.final
 class PodProfile(_message.Message):

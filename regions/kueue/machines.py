@@ -8,6 +8,7 @@ on its way out, and has no taint that our pods do not bear. Read ``room`` first.
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from regions.capacity import RoomSeen
 from regions.kueue import accelerators, landing
 from regions.kueue.flavors import FLEX, SPOT, is_of
 from regions.kueue.objects.node import Node
@@ -31,32 +32,35 @@ COMING_S = 1800.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Shape:
-    """What one rank takes of one node."""
-
-    accelerators: int
-    cpu_millis: int = 0
-    memory_bytes: int = 0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Room:
     """The nodes of one flavor.
 
-    ``nodes_free`` stand whole and unused, ``by_zone`` says where. ``free`` is what each usable node
-    has left. ``nodes_coming`` are up and not ready yet.
+    ``nodes_free`` stand whole and unused, ``nodes_coming`` are up and not ready yet. ``free`` is
+    what each usable node has left: its zone, and accelerators.
     """
 
     nodes_free: int
     nodes_coming: int
-    nodes: int
-    by_zone: Mapping[str, int]
-    free: tuple[Mapping[str, int], ...]
+    free: tuple[tuple[str, int], ...]
 
-    def ranks(self, shape: Shape) -> int:
-        """Return the most ranks of a gang that fit now, each on one node."""
-        wants = {"cpu": shape.cpu_millis, "memory": shape.memory_bytes}
-        return sum(_times(left, shape.accelerators, wants) for left in self.free)
+    def fitting(self, most: int) -> tuple[RoomSeen, ...]:
+        """Return how many ranks fit now by zone and size, of ``most`` accelerators and less."""
+        return tuple(
+            RoomSeen(zone=zone, accelerators=size, ranks=ranks)
+            for zone in sorted({zone for zone, _ in self.free})
+            for size in _sizes(most)
+            if (ranks := sum(left // size for at, left in self.free if at == zone))
+        )
+
+
+def _sizes(most: int) -> Iterable[int]:
+    """Yield a whole node's accelerators, and below them the halves that gangs ask for."""
+    yield most
+    size = 1 << max(0, most - 1).bit_length()
+    while size > 1:
+        size //= 2
+        if size < most:
+            yield size
 
 
 def taken(pods: Iterable[Pod]) -> dict[str, dict[str, int]]:
@@ -97,17 +101,11 @@ def room(
     own = [each for each in nodes if is_of(each, flavor)]
     usable = [each for each in own if _is_usable(each, bears)]
     left = [(each, _left(each, in_use.get(each.meta.name, {}))) for each in usable]
-    by_zone: dict[str, int] = {}
-    for node, free in left:
-        has = accelerators.count(node.allocatable)
-        if has and accelerators.count(free) == has:
-            by_zone[node.zone] = by_zone.get(node.zone, 0) + 1
+    has = [accelerators.count(each.allocatable) for each in usable]
     return Room(
-        nodes_free=sum(by_zone.values()),
+        nodes_free=sum(0 < free == all_ for (_, free), all_ in zip(left, has, strict=True)),
         nodes_coming=sum(1 for each in own if _is_coming(each, now_s)),
-        nodes=len(own),
-        by_zone=by_zone,
-        free=tuple(free for _, free in left),
+        free=tuple((each.zone, free) for each, free in left),
     )
 
 
@@ -125,14 +123,8 @@ def _is_coming(node: Node, now_s: float) -> bool:
     return is_young and not is_leaving and (is_starting or not accelerators.count(node.allocatable))
 
 
-def _left(node: Node, used: Mapping[str, int]) -> Mapping[str, int]:
-    return {
-        resource: max(0, has - used.get(resource, 0)) for resource, has in node.allocatable.items()
-    }
-
-
-def _times(left: Mapping[str, int], gpus: int, wants: Mapping[str, int]) -> int:
-    """How many times one rank fits into what is left of a node."""
-    fits = [accelerators.count(left) // gpus] if gpus else []
-    fits += [left.get(resource, 0) // want for resource, want in wants.items() if want]
-    return min(fits, default=0)
+def _left(node: Node, used: Mapping[str, int]) -> int:
+    """Return the accelerators that nobody has of a node."""
+    return accelerators.count(
+        {name: max(0, has - used.get(name, 0)) for name, has in node.allocatable.items()}
+    )

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 
-from regions.capacity import FlavorSeen, KnownSeen, QueueSeen
+from regions.capacity import FlavorSeen, KnownSeen, QueueSeen, RoomSeen
 from regions.kueue import accelerators, ahead, flavors, machines
 from regions.kueue.flavors import Description, FlavorSettings
 from regions.kueue.objects import meta
@@ -171,7 +171,12 @@ class _Look:
             self.doubts.append(f"flavor {name}: {price.doubt}")
         if (listed := price.known(local.meta.name, name)) is not None:
             self.known.append(listed)
-        free, coming = self._nodes(flavor, is_, is_queued=flavors.FLEX_CLASS in classes)
+        free, coming, room = self._nodes(
+            flavor,
+            is_.capacity_type.word,
+            is_.accelerators_per_node,
+            is_queued=flavors.FLEX_CLASS in classes,
+        )
         return FlavorSeen(
             flavor=name,
             accelerator=is_.accelerator.word,
@@ -192,21 +197,24 @@ class _Look:
             max_run_s=is_.max_run_s,
             free=standing.free if standing is not None else None,
             most=standing.most if standing is not None else None,
+            room=room,
         )
 
     def _nodes(
-        self, flavor: ResourceFlavor, is_: Description, *, is_queued: bool
-    ) -> tuple[int | None, int | None]:
-        """Return how many nodes stand free, and how many are coming."""
+        self, flavor: ResourceFlavor, capacity_type: str, per_node: int, *, is_queued: bool
+    ) -> tuple[int | None, int | None, tuple[RoomSeen, ...] | None]:
+        """Return how many nodes stand free, how many are coming, and what fits on them now."""
         nodes, pods = self._snapshot.nodes, self._snapshot.pods
         if not nodes.is_known:
-            return None, None
-        bears = machines.tolerated(flavor, is_.capacity_type.word)
+            return None, None, None
+        bears = machines.tolerated(flavor, capacity_type)
         found = machines.room(flavor, nodes.objects.values(), self._in_use, bears, self._now_s)
         if is_queued:
             # Nodes that were asked for all at once are for whoever asked, and for nobody after.
-            return 0, found.nodes_coming
-        return (found.nodes_free if pods.is_whole else None), found.nodes_coming
+            return 0, found.nodes_coming, ()
+        if not pods.is_whole:
+            return None, found.nodes_coming, None
+        return found.nodes_free, found.nodes_coming, found.fitting(per_node)
 
     def _controller(self, check: str) -> str:
         found = self._snapshot.checks.objects.get(check)

@@ -14,7 +14,7 @@ from broker.loops.reporting import reports
 from broker.loops.translate import facts_of, signal_of
 from broker.model.policy import RegionPolicy
 from broker.service.convert_region import region_message
-from regions.capacity import FlavorSeen, QueueSeen, SignalSeen
+from regions.capacity import FlavorSeen, QueueSeen, RoomSeen, SignalSeen
 from regions.cluster import Cause, ClusterObservation, MemberSeen, PlacementSeen, RankEnded, Stage
 from regions.launcher.words import can_be_told
 from tests.builders import Story
@@ -27,6 +27,7 @@ counts = st.none() | st.integers() | st.integers(-3, 40)
 seconds = st.none() | st.floats()
 prices = st.none() | st.decimals() | st.sampled_from([Decimal("1E+999999"), Decimal("-1")])
 kinds = st.sampled_from(["SPOT", "FLEX", "RESERVED", "ON_DEMAND", "PREEMPTIBLE", ""])
+rooms = st.builds(RoomSeen, zone=texts, accelerators=st.integers(), ranks=st.integers(-3, 40))
 flavors = st.builds(
     FlavorSeen,
     flavor=texts,
@@ -49,6 +50,7 @@ flavors = st.builds(
     max_run_s=seconds,
     free=counts,
     most=counts,
+    room=st.none() | st.lists(rooms, max_size=3).map(tuple),
 )
 queues = st.builds(
     QueueSeen,

@@ -132,6 +132,23 @@ def test_what_is_known_of_capacity_is_told_with_its_source_and_age() -> None:
     assert cells[-1] == ["a zone is silent"]
 
 
+def test_what_would_fit_now_is_told_by_zone_and_size() -> None:
+    room = [("z-a", 8, 2), ("z-a", 4, 5), ("", 4, 1)]
+    flavor = region_pb2.FlavorStatus(
+        queue="q",
+        flavor="spot",
+        room=[
+            region_pb2.FreeRoom(zone=zone, accelerators_per_rank=size, ranks=ranks)
+            for zone, size, ranks in room
+        ],
+    )
+    cluster = region_pb2.ClusterStatus(flavors=[flavor])
+    assert [line for line in beside(cluster, 0.0) if "free" in line] == [
+        "  free in q/spot, z-a: ranks 2 with 8 GPUs, 5 with 4 GPUs",
+        "  free in q/spot, an unnamed zone: ranks 1 with 4 GPUs",
+    ]
+
+
 def test_a_profile_that_flavors_share_is_said_once() -> None:
     opens = region_pb2.PodProfile(name="default", widens=["It runs as root."])
     narrow = region_pb2.PodProfile(name="default")

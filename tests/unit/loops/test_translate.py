@@ -5,9 +5,10 @@ from dataclasses import replace
 import pytest
 
 from broker.loops.translate import REASON_OF, end_of, facts_of, report_of
+from broker.model.capacity import FreeRoom
 from broker.model.reasons import Reason
 from broker.placement.patience import Remedy, row_for
-from regions.capacity import FlavorSeen, QueueSeen
+from regions.capacity import FlavorSeen, QueueSeen, RoomSeen
 from regions.cluster import Cause, ClusterObservation, Stage, WordSeen
 from regions.kueue.explanation import ROWS
 from regions.kueue.vocabulary import Word
@@ -53,6 +54,19 @@ def observe(flavor: FlavorSeen) -> ClusterObservation:
         changed=None,
         keeps_secrets=False,
     )
+
+
+@pytest.mark.parametrize("zone", ["z-a", ""])
+def test_what_fits_by_zone_and_size_is_passed_on_and_unknown_is_not_nothing(zone: str) -> None:
+    room = (RoomSeen(zone=zone, accelerators=4, ranks=3),)
+    told = [
+        facts_of(observe(replace(FLEX, room=each)), 0.0).flavors[0] for each in (room, (), None)
+    ]
+    assert [each.room for each in told] == [
+        (FreeRoom(zone=zone, accelerators=4, ranks=3),),
+        (),
+        None,
+    ]
 
 
 def test_when_booked_capacity_comes_and_how_long_it_stays_is_passed_on() -> None:

@@ -5,8 +5,8 @@ from dataclasses import replace
 
 import pytest
 
-from broker.model.capacity import Certainty, FlavorFacts, Signal, SignalKind
-from broker.model.intent import CapacityType
+from broker.model.capacity import Certainty, FlavorFacts, FreeRoom, Signal, SignalKind
+from broker.model.intent import CapacityType, TopologyWish
 from broker.placement.forecast import GATE_S, forecast
 from broker.placement.outlook import ADVICE_HALF_LIFE_S, LOOK_AGAIN_MAX_S, Outlook, outlook
 from tests.unit.placement.pictures import H100X8, make_flavor, signal
@@ -79,6 +79,32 @@ def foreseen(flavor: FlavorFacts, seen: Outlook | None = None) -> tuple[float | 
 
 def test_free_nodes_with_free_quota_start_at_once() -> None:
     assert foreseen(make_flavor(nodes_free=1)) == (GATE_S, Certainty.NODES_FREE)
+
+
+ROOM = tuple(
+    FreeRoom(zone=zone, accelerators=size, ranks=ranks)
+    for zone, size, ranks in (("a", 8, 1), ("a", 4, 3), ("b", 8, 1), ("b", 4, 2), ("b", 1, 9))
+)
+
+
+@pytest.mark.parametrize(
+    ("topology", "per_node", "ranks"),
+    [
+        (TopologyWish.NONE, 8, 2),
+        (TopologyWish.PREFERRED, 4, 5),
+        (TopologyWish.NONE, 3, 5),
+        (TopologyWish.REQUIRED, 8, 1),
+        (TopologyWish.REQUIRED, 4, 3),
+        (TopologyWish.REQUIRED, 1, 9),
+    ],
+)
+def test_a_gang_starts_at_once_where_all_of_it_fits_as_it_has_to_stand(
+    topology: TopologyWish, per_node: int, ranks: int
+) -> None:
+    flavor = replace(make_flavor(nominal=800, nodes_free=2), room=ROOM)
+    for nodes, certainty in ((ranks, Certainty.NODES_FREE), (ranks + 1, Certainty.QUOTA_ONLY)):
+        option = replace(H100X8, accelerators_per_node=per_node, nodes=nodes, topology=topology)
+        assert forecast(flavor, believe(), option, None).certainty is certainty
 
 
 def test_quota_alone_is_not_capacity() -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from regions.kueue import accelerators, machines
 from regions.kueue.flavors import Answer, Description, FlavorSettings, capacity_of, describe
-from regions.kueue.machines import Room, Shape
+from regions.kueue.machines import Room
 from regions.kueue.objects.kinds import NODES, PODS, RESOURCE_FLAVORS, Kind, Unreadable, decode
 from regions.kueue.objects.node import Node
 from regions.kueue.objects.pod import Pod
@@ -192,8 +192,9 @@ def test_only_whole_and_usable_nodes_are_free() -> None:
     ]
     pods = [pod("p", "used", gpus=1), pod("done", "b", phase="Succeeded"), pod("waits", "")]
     found = room_of(nodes, pods)
-    assert (found.nodes_free, found.by_zone) == (3, {"europe-west4-a": 2, "z-b": 1})
-    assert (found.nodes, found.nodes_coming) == (9, 0)
+    assert (found.nodes_free, found.nodes_coming) == (3, 0)
+    whole = [each for each in told(found) if each[1] == 8]
+    assert whole == [("europe-west4-a", 8, 2), ("z-b", 8, 1)]
 
 
 def test_the_taints_of_the_flavor_and_of_its_capacity_type_are_borne() -> None:
@@ -227,17 +228,20 @@ def test_a_young_node_that_is_not_ready_is_coming_and_an_old_one_is_broken() -> 
     assert (found.nodes_coming, found.nodes_free) == (2, 1)
 
 
+def told(found: Room, most: int = 8) -> list[tuple[str, int, int]]:
+    return [(each.zone, each.accelerators, each.ranks) for each in found.fitting(most)]
+
+
 def test_a_gang_fits_node_by_node_and_not_by_the_sum() -> None:
-    nodes = [node("a"), node("b"), node("c")]
-    pods = [pod("p", "a", gpus=4), pod("q", "b", gpus=1)]
-    found = room_of(nodes, pods)
-    sizes = (8, 4, 3, 1)
-    assert [found.ranks(Shape(accelerators=size)) for size in sizes] == [1, 4, 5, 19]
-
-
-def test_cpu_and_memory_bound_a_gang_too() -> None:
-    found = room_of([node("a")])
-    assert found.ranks(Shape(accelerators=1, cpu_millis=100_000)) == 2
-    assert found.ranks(Shape(accelerators=1, memory_bytes=600 << 30)) == 3
-    assert found.ranks(Shape(accelerators=0, cpu_millis=50_000)) == 4
-    assert found.ranks(Shape(accelerators=0)) == 0
+    nodes = [node("a"), node("b"), node("c"), node("d", zone="z-b"), node("full", zone="z-c")]
+    pods = [pod("p", "a", gpus=4), pod("q", "b", gpus=1), pod("r", "d", gpus=6)]
+    found = room_of(nodes, [*pods, pod("s", "full", gpus=8)])
+    here = "europe-west4-a"
+    assert told(found) == [
+        *((here, 8, 1), (here, 4, 4), (here, 2, 9), (here, 1, 19)),
+        *(("z-b", 2, 1), ("z-b", 1, 2)),
+    ]
+    # A node of six is asked for whole, and in what is left when it is shared.
+    assert [each for each in told(found, 6) if each[0] == here] == [
+        *((here, 6, 2), (here, 4, 4), (here, 2, 9), (here, 1, 19)),
+    ]

@@ -6,7 +6,7 @@ from typing import TypeVar
 
 import pytest
 
-from regions.capacity import FlavorSeen, KnownSeen, QueueSeen
+from regions.capacity import FlavorSeen, KnownSeen, QueueSeen, RoomSeen
 from regions.kueue import snapshot as snapshots
 from regions.kueue.cache import Health
 from regions.kueue.flavors import FlavorSettings
@@ -126,6 +126,9 @@ SPOT_SEEN = FlavorSeen(
     preemption_notice_s=None,
     free=16,
     most=32,
+    room=tuple(
+        RoomSeen(zone="us-east4-b", accelerators=size, ranks=8 // size) for size in (8, 4, 2, 1)
+    ),
 )
 FLEX_SEEN = dataclasses.replace(
     SPOT_SEEN,
@@ -141,6 +144,7 @@ FLEX_SEEN = dataclasses.replace(
     nodes_free=0,
     free=48,
     most=64,
+    room=(),
 )
 
 
@@ -165,7 +169,7 @@ def test_without_the_nodes_their_number_is_unknown_and_the_quota_is_not() -> Non
     wishes = dataclasses.replace(SETTINGS, flavors=settings)
     (queue,) = queues_seen(picture(nodes=never), wishes, NOW_S).queues
     assert queue.flavors == tuple(
-        dataclasses.replace(each, zones=(), nodes_free=None, nodes_coming=None)
+        dataclasses.replace(each, zones=(), nodes_free=None, nodes_coming=None, room=None)
         for each in (SPOT_SEEN, FLEX_SEEN)
     )
 
@@ -181,7 +185,7 @@ def test_without_the_nodes_their_number_is_unknown_and_the_quota_is_not() -> Non
 )
 def test_without_the_pods_of_all_nobody_knows_which_nodes_are_free(pods: Seen[object]) -> None:
     spot, _ = flavors_of(picture(pods=pods))
-    assert spot == dataclasses.replace(SPOT_SEEN, nodes_free=None)
+    assert spot == dataclasses.replace(SPOT_SEEN, nodes_free=None, room=None)
 
 
 def test_without_the_workloads_what_waits_is_what_the_queue_says() -> None:
