@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import random
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
 from regions.cluster import ClusterObservation, ClusterUnreachableError
@@ -38,6 +38,7 @@ async def ported(
     scout: Scout | None = None,
     *,
     queues: QueueSettings = QUEUES,
+    wall_s: Callable[[], float] = lambda: 1_000_000.0,
 ) -> AsyncIterator[KueueCluster]:
     """The port to what a server answers for a cluster, followed; its store is below ``root``."""
     server.answer = cluster.answer
@@ -48,7 +49,7 @@ async def ported(
         clock=Patient(server),
         chance=random.Random(3),
         scout=scout,
-        wall_s=lambda: 1_000_000.0,
+        wall_s=wall_s,
     )
     running = asyncio.create_task(port.run())
     try:
