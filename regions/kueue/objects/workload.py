@@ -17,11 +17,10 @@ V1BETA1 = "v1beta1"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodSet:
-    """Pods that are alike. ``requests`` is of one pod; ``min_count`` None: all or none."""
+    """Pods that are alike. ``requests`` is of one pod."""
 
     name: str
     count: int
-    min_count: int | None
     requests: Mapping[str, int]
 
 
@@ -121,7 +120,6 @@ def _pod_set(fields: Fields) -> PodSet:
     return PodSet(
         name=fields.text("name"),
         count=fields.count("count"),
-        min_count=fields.integer("minCount"),
         requests=read_requests(spec),
     )
 
