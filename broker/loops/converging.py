@@ -67,8 +67,7 @@ def _of_epoch(
     if epoch.started_s is None:
         # A grant is a record of the store: it is written though the cluster is silent, and waits
         # there for a gang that may come while the broker is away.
-        here = sight.placement(epoch.placement)
-        if seen is None and not (here is not None and here.is_granted):
+        if _lacks_grant(run, epoch, sight):
             yield orders.grant(run, epoch, incarnation)
         return
     drain = orders.drain(run, epoch, now)
@@ -90,8 +89,26 @@ def _of_placement(
             # It may never have come, or be on its way: its name is occupied, so that it cannot.
             yield orders.withdraw(run, placement, placement.cluster_uid)
         return
-    if seen is None and sight.is_whole and _is_to_queue(placement):
+    epoch = run.open_epoch
+    is_missing = seen is None and sight.is_whole and _is_to_queue(placement)
+    # An order may have stopped half way, with the gang made and what keeps it apart from others
+    # not: it is carried to its end before a grant lets the gang train.
+    is_to_start = (
+        is_here
+        and epoch is not None
+        and epoch.placement == placement.id
+        and epoch.stop is None
+        and epoch.started_s is None
+        and _lacks_grant(run, epoch, sight)
+    )
+    if is_missing or is_to_start:
         yield orders.queue(run, placement, policy, mark)
+
+
+def _lacks_grant(run: Run, epoch: Epoch, sight: ClusterSight) -> bool:
+    """Whether an epoch that was granted, and did not start, shows no grant in its store."""
+    here = sight.placement(epoch.placement)
+    return sight.epoch(run, epoch) is None and not (here is not None and here.is_granted)
 
 
 def _is_to_queue(placement: Placement) -> bool:

@@ -27,7 +27,7 @@ What becomes of our gangs, from that:
 
 What is done, and read:
 
-    orders.py       actions as calls; sites.py: where an order is to run
+    orders.py       actions as calls; sites.py: where an order is to run; apart.py: its enclave
     logs.py         the output of a rank, from any position on
 
 What is sent for a gang, all of it pure:

@@ -9,9 +9,9 @@ The order of creation, and what a crash between two of them leaves:
    bytes and immutable: it is there before any pod can want it, costs a start no request, and takes
    no part in any gang's life. Left alone it is a file that nobody reads.
 2. ``jobset``, suspended. Kueue may admit it at once. Left alone, its gang stands at the gate
-   without an enclave: the launcher runs, and nothing of the run does, for its grant is not written
-   before the order is carried out. The next tick carries it out; if none comes, the gang leaves
-   its gate by itself and gives its machines back.
+   without an enclave: the launcher runs, and nothing of the run does, for no grant is written
+   before the enclave was seen (``apart``). The order comes once more with the grant; if none comes,
+   the gang leaves its gate by itself and gives its machines back.
 3. ``enclave``, the NetworkPolicy, owned by the JobSet, whose uid is known only now: whatever
    removes the JobSet removes it, a moment before the last process of the gang has gone.
 

@@ -5,6 +5,9 @@ that is there already is what was asked for only if it was made by an order for 
 a JobSet is changed by a patch alone, and removed only by its uid, when it is ours and after the
 owner was read.
 
+An order is a JobSet and the network policy that is owned by it. One that stopped between the two
+leaves a gang at its gate that nothing keeps apart from others: no grant is written for it.
+
 What holds a gang that Kueue put out and lets in again, while an old grant still names it: started
 once, its processes are not among those that ``owner`` lists, and leave (L2); never started, they
 are the first to stand whole, and start as the one gang of their epoch (L1). Its object goes as soon
@@ -14,11 +17,11 @@ Read ``Orders.carry_out`` first.
 """
 
 from collections.abc import Awaitable, Callable, Iterable
-from typing import Any
 
 from regions.cluster import (
     Action,
     Cause,
+    Grant,
     Manifest,
     Outcome,
     Queue,
@@ -27,6 +30,7 @@ from regions.cluster import (
 from regions.kueue import names
 from regions.kueue.access import MERGE, Api
 from regions.kueue.answers import decoded, outcome_of
+from regions.kueue.apart import Apart
 from regions.kueue.clock import Clock
 from regions.kueue.errors import (
     BrokenError,
@@ -110,9 +114,14 @@ class Orders:
         self._is_there = is_there
         self._is_empty = is_empty
         self._withdrawn: dict[str, None] = {}
+        self._apart = Apart(api, namespace)
 
     async def carry_out(self, action: Action) -> Outcome:
         """Carry out one action and say what became of it."""
+        if isinstance(action, Grant):
+            refused = await _heard(self._apart_before(action.placement))
+            if not refused.is_done:
+                return refused
         return await _heard(
             self._records.carry_out(action, queue=self._queue, withdraw=self._withdraw)
         )
@@ -141,6 +150,9 @@ class Orders:
     async def _queue(self, action: Queue) -> Outcome:
         if action.placement in self._withdrawn:
             return Outcome(is_done=False, cause=Cause.WITHDRAWN, message=_WITHDRAWN)
+        order = digest(what_stays(action))
+        if self._is_there(self._apart.of(action.placement, order)):
+            return Outcome(is_done=True)
         try:
             manifest = self._build(action)
         except CannotQueueError as error:
@@ -166,21 +178,17 @@ class Orders:
         except MissingError:
             self._program.forget()  # where the namespace went, it went too
             raise
-        return await self._enclose(owned(manifest.enclave, name, made.uid), made.uid)
+        enclave = owned(manifest.enclave, name, made.uid)
+        return await self._apart.keep(action.placement, enclave, made.uid, order)
 
-    async def _enclose(self, enclave: dict[str, Any], uid: str) -> Outcome:
-        where = f"/apis/networking.k8s.io/v1/namespaces/{self._namespace}/networkpolicies"
-        try:
-            await self._api.ask("POST", where, body=enclave)
-        except ConflictError:
-            told = await self._look(f"{where}/{enclave['metadata']['name']}")
-            if told is None:
-                return silence("its network policy went while it was looked at")
-            owners = told.get("metadata", {}).get("ownerReferences") or []
-            if not any(one.get("uid") == uid for one in owners if isinstance(one, dict)):
-                message = "a network policy of its name is there that is not its own"
-                return Outcome(is_done=False, cause=Cause.REFUSED, message=message)
-        return Outcome(is_done=True)
+    async def _apart_before(self, placement: str) -> Outcome:
+        """Say whether a gang may be granted: it is not here yet, or kept apart from others."""
+        if self._apart.knows(placement):
+            return Outcome(is_done=True)
+        found = await self._find(names.jobset_name(placement))
+        if found is None or not _is_ours(found, placement):
+            return Outcome(is_done=True)
+        return await self._apart.look(placement, found.meta.uid)
 
     # ---- withdrawing ----
 
@@ -292,13 +300,6 @@ class Orders:
         except MissingError as error:
             if "could not find the requested resource" in error.message:
                 raise
-            return None
-
-    async def _look(self, where: str) -> dict[str, Any] | None:
-        """Return an object of another kind, None when it is not there. Raises ClusterError."""
-        try:
-            return decoded(await self._api.ask("GET", where))
-        except MissingError:
             return None
 
     def _gangs(self) -> str:

@@ -86,12 +86,19 @@ def test_a_placement_that_is_not_prepared_or_was_seen_before_is_not_queued() -> 
 def test_a_grant_is_written_until_the_store_shows_it_also_behind_a_silent_cluster() -> None:
     story = Story().accepted().placed().prepared().reported().granted()
     seen = placement_seen(story.placement("alpha"), story.run)
-    (action,) = wanted(story, sight_of([seen]))
+    *_, action = wanted(story, sight_of([seen]))
     assert isinstance(action, Grant)
     assert (action.epoch.number, action.world_size, action.incarnation) == (1, 2, 3)
     assert kinds(wanted(story, silent(store=sight_of().observation))) == [Grant]
     there = epoch_seen(story.run, owner=OwnerState.ABSENT, nonces=())
     assert wanted(story, sight_of([seen], [there])) == ()
+
+
+def test_an_order_is_carried_to_its_end_before_a_grant_lets_its_gang_train() -> None:
+    story = Story().accepted().placed().prepared().reported().granted()
+    seen = placement_seen(story.placement("alpha"), story.run)
+    assert kinds(wanted(story, sight_of([seen]))) == [Queue, Grant]
+    assert kinds(wanted(story, sight_of([seen]), is_surveyed=False)) == [Grant]
 
 
 def test_a_grant_carries_what_its_start_resumes_from_and_the_seals_before_it() -> None:

@@ -18,7 +18,7 @@ from tests.unit.regions.kueue import kube
 from tests.unit.regions.kueue.making import make_queue, spec_of
 from tests.unit.regions.kueue.ports import QUEUES, ported, seen
 from tests.unit.regions.kueue.servers import Server, serving
-from tests.unit.regions.kueue.test_orders import make_grant
+from tests.unit.regions.kueue.shelf import make_grant
 from tests.unit.regions.kueue.test_queue_view import local_queue
 from tests.unit.regions.kueue.test_sight import OURS, Cluster, all_heard, until
 

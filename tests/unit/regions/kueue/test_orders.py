@@ -1,7 +1,6 @@
 """Orders: what they meet that is there already, what is refused, and what is tried again."""
 
 import asyncio
-import json
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
@@ -10,147 +9,36 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from regions.cluster import Cause, EpochKey, Grant, Outcome, Queue, Withdraw
+from regions.cluster import Cause, Outcome
 from regions.kueue import names
 from regions.kueue.explanation import verdict
 from regions.kueue.hearing import Heard
 from regions.kueue.manifest import PRIORITY_LABEL, CannotQueueError, granted_class
-from regions.kueue.objects.job_set import JobSet, read_job_set
-from regions.kueue.objects.reading import Fields
-from regions.kueue.orders import OWNED_LATER, SENT_OTHERWISE, Orders
+from regions.kueue.orders import OWNED_LATER, SENT_OTHERWISE
 from regions.kueue.program import MENDED_S
-from regions.kueue.site import Site
 from regions.kueue.sites import NotSeenError
 from regions.kueue.vocabulary import Word
 from regions.kueue.words import Verdict
-from regions.launcher.store import DirectoryStore
-from regions.store_orders import StoreOrders
 from tests.unit.regions.kueue.making import PACKED, make_queue, make_site
-from tests.unit.regions.kueue.servers import Server, serving
+from tests.unit.regions.kueue.shelf import (
+    CLASSES,
+    GANGS,
+    MAPS,
+    POLICIES,
+    Shelf,
+    Stage,
+    make_grant,
+    make_withdraw,
+    staged,
+)
 
 Json = dict[str, Any]
-NAMESPACE = "training"
-GANGS = f"/apis/jobset.x-k8s.io/v1alpha2/namespaces/{NAMESPACE}/jobsets"
-MAPS = f"/api/v1/namespaces/{NAMESPACE}/configmaps"
-POLICIES = f"/apis/networking.k8s.io/v1/namespaces/{NAMESPACE}/networkpolicies"
-CLASSES = {"waiting": -1000, "low": 100, "high": 300}
-
-
-class Shelf:
-    """Objects by path, as an API server keeps them; a test says what goes wrong, by its path."""
-
-    def __init__(self) -> None:
-        self.objects: dict[str, Json] = {}
-        self.calls: list[tuple[str, str]] = []
-        self.failing: dict[tuple[str, str], tuple[int, str]] = {}
-        self.are_kept = False
-        self.uids = 0
-
-    async def answer(self, request: web.Request) -> web.StreamResponse:
-        where, method = request.path, request.method
-        self.calls.append((method, where))
-        failing = self.failing.get((method, where))
-        if failing is not None:
-            return web.json_response({"message": failing[1]}, status=failing[0])
-        body = json.loads(await request.read() or b"{}")
-        if method == "POST":
-            return self._create(f"{where}/{body['metadata']['name']}", body)
-        found = self.objects.get(where)
-        if found is None:
-            return web.json_response({"message": "not found"}, status=404)
-        if method == "DELETE":
-            return self._delete(where, found, body["preconditions"])
-        if method == "PATCH":
-            assert request.content_type == "application/merge-patch+json"
-            found["metadata"]["labels"] |= body["metadata"]["labels"]
-        return web.json_response(found)
-
-    def _create(self, where: str, body: Json) -> web.Response:
-        if where in self.objects:
-            return web.json_response({"message": "exists"}, status=409)
-        self.uids += 1
-        body["metadata"] |= {"uid": f"uid-{self.uids}", "resourceVersion": "1"}
-        self.objects[where] = body
-        return web.json_response(body, status=201)
-
-    def _delete(self, where: str, found: Json, preconditions: Json) -> web.Response:
-        meta = found["metadata"]
-        if any(meta[name] != value for name, value in preconditions.items()):
-            return web.json_response({"message": "precondition failed"}, status=409)
-        if self.are_kept:
-            meta["deletionTimestamp"] = "2026-11-01T00:00:00Z"
-        else:
-            del self.objects[where]
-        return web.json_response(found)
-
-    def gang(self, placement: str = "") -> Json | None:
-        name = names.jobset_name(placement or make_queue().placement)
-        return self.objects.get(f"{GANGS}/{name}")
-
-    def has(self, uid: str) -> bool:
-        return any(each["metadata"]["uid"] == uid for each in self.objects.values())
-
-
-class Stage:
-    """Orders on a shelf and a store."""
-
-    def __init__(self, server: Server, shelf: Shelf, store: DirectoryStore) -> None:
-        self.shelf = shelf
-        self.store = store
-        self.site: Site | Exception = make_site(priority_classes=CLASSES)
-        self._server = server
-        server.answer = shelf.answer
-        self.orders = self.anew()
-
-    def anew(self) -> Orders:
-        """The orders of a broker that starts anew, and remembers nothing."""
-        return Orders(
-            self._server.api(),
-            StoreOrders(self.store, 5.0),
-            self._server.clock,
-            namespace=NAMESPACE,
-            packed=PACKED,
-            site_of=self._site_of,
-            classes=lambda: CLASSES,
-            is_there=self.shelf.has,
-            is_empty=lambda _: True,
-        )
-
-    def _site_of(self, _: Queue) -> Site:
-        if isinstance(self.site, Exception):
-            raise self.site
-        return self.site
-
-    def seen(self) -> JobSet:
-        return read_job_set(Fields(self.shelf.gang()), "")
 
 
 @pytest.fixture
 async def stage(tmp_path: Path) -> AsyncIterator[Stage]:
-    DirectoryStore.create(str(tmp_path / "store"))
-    async with serving() as server:
-        yield Stage(server, Shelf(), DirectoryStore(str(tmp_path / "store")))
-
-
-def withdraw(uid: str = "", **changes: Any) -> Withdraw:
-    queue = make_queue()
-    order = Withdraw(
-        placement=queue.placement, run_key=queue.run_key, uid=uid, epoch=None, is_closed=False
-    )
-    return replace(order, **changes)
-
-
-def make_grant(nonce: str = "0123456789ab") -> Grant:
-    queue = make_queue()
-    return Grant(
-        placement=queue.placement,
-        epoch=EpochKey(run_key=queue.run_key, number=1, nonce=nonce),
-        incarnation=1,
-        world_size=2,
-        resume_path=None,
-        bundle_digest="",
-        seals=(),
-    )
+    async with staged(tmp_path) as made:
+        yield made
 
 
 async def test_a_gang_is_made_in_order_and_made_once(stage: Stage) -> None:
@@ -225,15 +113,6 @@ async def test_an_order_that_is_never_sent_is_shown_with_what_refuses_it(stage: 
     assert (shown.objects, shown.refusal) == ((), "the queues cannot be seen")
 
 
-async def test_an_order_that_stopped_half_way_is_carried_to_its_end(stage: Stage) -> None:
-    stage.shelf.failing = {("POST", POLICIES): (503, "not now")}
-    first = await stage.orders.carry_out(make_queue())
-    assert (first.is_done, first.retry_after_s is not None) == (False, True)
-    stage.shelf.failing = {}
-    assert await stage.anew().carry_out(make_queue()) == Outcome(is_done=True)
-    assert len(stage.shelf.objects) == 3
-
-
 @pytest.mark.parametrize(
     "change",
     [
@@ -274,8 +153,9 @@ async def test_an_object_of_others_under_our_name_is_refused_and_left_alone(stag
     gang = stage.shelf.gang()
     assert gang is not None
     del gang["metadata"]["labels"][names.MANAGED_BY]
-    queued = await stage.orders.carry_out(make_queue())
-    gone = await stage.orders.carry_out(withdraw())
+    orders = stage.anew()
+    queued = await orders.carry_out(make_queue())
+    gone = await orders.carry_out(make_withdraw())
     assert [(one.is_done, one.cause, one.retry_after_s) for one in (queued, gone)] == [
         (False, Cause.REFUSED, None)
     ] * 2
@@ -317,7 +197,7 @@ async def test_a_launcher_that_pods_miss_is_brought_again_and_asked_for_once(sta
     assert stage.shelf.calls[before:] == [("POST", MAPS)]
     # What its pods say goes on for a while; somebody may remove it meanwhile.
     del stage.shelf.objects[f"{MAPS}/{name}"]
-    stage._server.clock.now_s += MENDED_S
+    stage.server.clock.now_s += MENDED_S
     await stage.orders.mend_program([missing(name)])
     assert f"{MAPS}/{name}" in stage.shelf.objects
 
@@ -345,16 +225,16 @@ async def test_a_launcher_that_is_not_ours_is_not_run(stage: Stage) -> None:
 async def test_a_withdrawal_without_a_uid_takes_the_name(stage: Stage) -> None:
     await stage.orders.carry_out(make_queue())
     for _ in range(2):
-        assert (await stage.orders.carry_out(withdraw())).is_done
+        assert (await stage.orders.carry_out(make_withdraw())).is_done
     for orders in (stage.orders, stage.anew()):
         late = await orders.carry_out(make_queue())
         assert (late.is_done, late.cause, late.retry_after_s) == (False, Cause.WITHDRAWN, None)
     assert stage.seen().meta.labels[names.PART] == names.OCCUPIED_PART
-    assert (await stage.anew().carry_out(withdraw())).is_done
+    assert (await stage.anew().carry_out(make_withdraw())).is_done
 
 
 async def test_a_name_is_taken_although_nothing_came_yet(stage: Stage) -> None:
-    assert (await stage.orders.carry_out(withdraw())).is_done
+    assert (await stage.orders.carry_out(make_withdraw())).is_done
     late = await stage.anew().carry_out(make_queue())
     assert (late.is_done, late.cause) == (False, Cause.WITHDRAWN)
 
@@ -362,7 +242,7 @@ async def test_a_name_is_taken_although_nothing_came_yet(stage: Stage) -> None:
 async def test_a_name_is_taken_only_when_its_object_is_gone(stage: Stage) -> None:
     await stage.orders.carry_out(make_queue())
     stage.shelf.are_kept = True
-    outcome = await stage.orders.carry_out(withdraw())
+    outcome = await stage.orders.carry_out(make_withdraw())
     assert (outcome.is_done, outcome.retry_after_s is not None) == (False, True)
     # Meanwhile the name is taken by what is being removed.
     late = await stage.anew().carry_out(make_queue())
@@ -372,22 +252,22 @@ async def test_a_name_is_taken_only_when_its_object_is_gone(stage: Stage) -> Non
 async def test_only_the_object_that_is_meant_is_removed(stage: Stage) -> None:
     await stage.orders.carry_out(make_queue())
     uid = stage.seen().meta.uid
-    other = await stage.orders.carry_out(withdraw("somebody-else"))
+    other = await stage.orders.carry_out(make_withdraw("somebody-else"))
     assert (other.is_done, other.retry_after_s) == (False, None)
     assert stage.shelf.has(uid)
-    assert (await stage.orders.carry_out(withdraw(uid))).is_done
+    assert (await stage.orders.carry_out(make_withdraw(uid))).is_done
     assert stage.shelf.gang() is None
-    assert (await stage.orders.carry_out(withdraw(uid))).is_done
+    assert (await stage.orders.carry_out(make_withdraw(uid))).is_done
 
 
 async def test_a_granted_gang_is_not_removed_before_its_start_is_decided(stage: Stage) -> None:
     await stage.orders.carry_out(make_queue())
     assert (await stage.orders.carry_out(make_grant())).is_done
-    refused = await stage.orders.carry_out(withdraw(stage.seen().meta.uid))
+    refused = await stage.orders.carry_out(make_withdraw(stage.seen().meta.uid))
     assert (refused.is_done, refused.cause) == (False, Cause.REFUSED)
     assert refused.retry_after_s is not None
     assert ("DELETE", f"{GANGS}/{stage.seen().meta.name}") not in stage.shelf.calls
-    closed = withdraw(stage.seen().meta.uid, is_closed=True)
+    closed = make_withdraw(stage.seen().meta.uid, is_closed=True)
     assert (await stage.orders.carry_out(closed)).is_done
 
 
@@ -433,12 +313,10 @@ async def test_silence_is_an_outcome_and_says_nothing_else(stage: Stage) -> None
         await asyncio.Event().wait()
         raise AssertionError
 
-    stage._server.deadlines = replace(stage._server.deadlines, call_s=0.05)
-    stage._server.answer = hang
+    stage.server.deadlines = replace(stage.server.deadlines, call_s=0.05)
+    stage.server.answer = hang
     orders = stage.anew()
-    for action in (make_queue(), withdraw()):
+    for action in (make_queue(), make_grant(), make_withdraw()):
         outcome = await orders.carry_out(action)
         assert (outcome.is_done, outcome.cause) == (False, Cause.UNKNOWN)
         assert outcome.retry_after_s is not None
-    # The store is another thing than the cluster.
-    assert (await orders.carry_out(make_grant())).is_done

@@ -18,7 +18,7 @@ from regions.launcher.store import DirectoryStore
 from tests.unit.regions.kueue import kube
 from tests.unit.regions.kueue.ports import ported, seen
 from tests.unit.regions.kueue.servers import Server, serving
-from tests.unit.regions.kueue.test_orders import make_grant
+from tests.unit.regions.kueue.shelf import make_grant
 from tests.unit.regions.kueue.test_sight import OURS, Cluster
 
 GANG = "uid-of-gang"

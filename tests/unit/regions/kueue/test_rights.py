@@ -16,8 +16,8 @@ from regions.launcher.store import DirectoryStore
 from tests.house.tree import text_of, written_files
 from tests.unit.regions.kueue.making import make_queue
 from tests.unit.regions.kueue.servers import serving
+from tests.unit.regions.kueue.shelf import NAMESPACE, Shelf, Stage, make_withdraw
 from tests.unit.regions.kueue.test_logs import Kubelet, read, reading
-from tests.unit.regions.kueue.test_orders import NAMESPACE, Shelf, Stage, withdraw
 from tests.unit.regions.kueue.test_sight import OURS, Cluster
 
 Asked = tuple[str, str, str, str]  # verb, group, resource, namespace
@@ -80,7 +80,7 @@ async def done(root: Path) -> set[Asked]:
         assert stage.shelf.gang() is not None
         assert stage.seen().meta.labels[PRIORITY_LABEL] != "high"
         assert (await stage.orders.raise_priority(stage.seen())).is_done
-        assert (await stage.orders.carry_out(withdraw())).is_done
+        assert (await stage.orders.carry_out(make_withdraw())).is_done
         return {each for call in stage.shelf.calls if (each := right_of(*call))}
 
 
@@ -109,7 +109,7 @@ def test_who_asks_a_cluster_is_known() -> None:
         if path.startswith(("regions/kueue/", "regions/gcp/"))
         and re.search(r"api\.(?:ask|lines|pieces)\(", text_of(path))
     }
-    for_the_broker = {"checkup", "cluster", "discovery", "logs", "orders", "program"}
+    for_the_broker = {"apart", "checkup", "cluster", "discovery", "logs", "orders", "program"}
     for_the_broker |= {"recalling", "source"}
     for_who_sets_up = {"setting_up", "taking_back"}
     known = {f"regions/kueue/{name}.py" for name in for_the_broker | for_who_sets_up}

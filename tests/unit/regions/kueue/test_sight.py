@@ -40,6 +40,8 @@ class Cluster:
             await response.prepare(request)
             await asyncio.Event().wait()
         told = self.told(path)
+        if told is None and path.rpartition("/")[2] not in {kind.plural for kind in KINDS}:
+            return web.json_response({"message": "not found"}, status=404)  # one that it has not
         if told is None:
             self.asked.append((path, request.query.get("fieldSelector", "")))
             items = self.objects.get(path, [])
