@@ -144,10 +144,16 @@ def ours(api: Api) -> list[str]:
 
 
 def wait_over(api: Api, space: str) -> None:
-    """Wait until no workload of a namespace waits or holds anything."""
+    """Wait until no workload of a namespace waits or holds anything, and no pod of it runs.
+
+    A leg that was withdrawn takes its machine until its processes are gone.
+    """
 
     def are_over() -> bool:
-        return all(is_over(one) for one in api.all(fleet.KUEUE, "Workload", space))
+        pods = api.all("v1", "Pod", space)
+        return all(is_over(one) for one in api.all(fleet.KUEUE, "Workload", space)) and all(
+            one["status"]["phase"] in ("Succeeded", "Failed") for one in pods
+        )
 
     wait_until(are_over, WITHIN_S, f"the end of all in {space}", every_s=0.5)
 
