@@ -113,7 +113,7 @@ class Informer(Generic[T]):
         self._position = ""  # the resource version that the watch goes on from; empty: list first
         self._is_paged = True
         self._failures = 0
-        self._listed_s = 0.0
+        self._listed_s: float | None = None  # None: nothing was, or a new list is due
 
     async def run(self) -> None:
         """Follow the kind until cancelled."""
@@ -122,11 +122,17 @@ class Informer(Generic[T]):
             if pause_s:
                 await self._clock.pause(pause_s)
 
+    def _is_old(self) -> bool:
+        listed_s = self._listed_s
+        return listed_s is not None and (
+            self._clock.monotonic_s() - listed_s > self._bounds.resync_s
+        )
+
     async def _follow_once(self) -> float:
         """List if need be and watch to the watch's end; return how long to wait before the next."""
         self._failures += 1  # until a watch tells something
-        if self._clock.monotonic_s() - self._listed_s > self._bounds.resync_s:
-            self._position, self._scope = "", self._scopes[0]
+        if self._is_old():
+            self._position, self._scope, self._listed_s = "", self._scopes[0], None
         try:
             if not self._position:
                 await self._list()

@@ -202,6 +202,22 @@ async def test_a_right_that_comes_later_widens_what_is_seen_again() -> None:
     assert (first.informer.health.scope, first.values) == ("", {"a": 1, "b": 1})
 
 
+@pytest.mark.parametrize("up_s", [0.0, 90_000.0])
+async def test_a_right_for_one_namespace_is_enough_however_long_the_machine_is_up(
+    up_s: float,
+) -> None:
+    denied = refusal(403, "Forbidden", "no")
+    first = Play([denied, page(thing("a"))], [[bookmark("11")]], scopes=("", "ours"))
+    first.clock.now_s += up_s
+    await first.to_its_end()
+    assert (first.informer.health.scope, first.values) == ("ours", {"a": 1})
+    first.clock.now_s += 3601
+    first.script.pages = [denied, page(thing("b"))]
+    first.script.is_over.clear()
+    await first.to_its_end()
+    assert (first.informer.health.scope, first.values) == ("ours", {"b": 1})
+
+
 async def test_a_list_that_never_comes_leaves_everything_unknown() -> None:
     seen = await play([SilentError("away"), page(version=""), b"<html>"], [])
     assert seen.informer.health.heard_s is None
