@@ -163,22 +163,32 @@ class Api:
         query: dict[str, str] | None = None,
     ) -> bytes:
         """Make one call and return the bytes of its answer. Raises ApiError, UnreachableError."""
+        where = path + ("?" + urlencode(query) if query else "")
+        data = None if body is None else json.dumps(body)
+        headers = {"Authorization": f"Bearer {self._token}", "Content-Type": kind}
+        # The server that a kept connection led to may have been killed since: a look is tried anew.
+        for is_last in (method != "GET", True):
+            try:
+                status, content = self._once(method, where, data, headers)
+                break
+            except (OSError, http.client.HTTPException) as error:
+                if is_last or not isinstance(error, ConnectionResetError):
+                    raise UnreachableError(f"{method} {path}: {error!r}") from error
+        if status >= 400:
+            raise refusal(status, content)
+        return content
+
+    def _once(
+        self, method: str, where: str, data: str | None, headers: dict[str, str]
+    ) -> tuple[int, bytes]:
         connection = self._connection()
         try:
-            connection.request(
-                method,
-                path + ("?" + urlencode(query) if query else ""),
-                None if body is None else json.dumps(body),
-                {"Authorization": f"Bearer {self._token}", "Content-Type": kind},
-            )
+            connection.request(method, where, data, headers)
             answer = connection.getresponse()
-            content = answer.read()
-        except (OSError, http.client.HTTPException) as error:
+            return answer.status, answer.read()
+        except (OSError, http.client.HTTPException):
             connection.close()
-            raise UnreachableError(f"{method} {path}: {error!r}") from error
-        if answer.status >= 400:
-            raise refusal(answer.status, content)
-        return content
+            raise
 
     def _connection(self) -> http.client.HTTPSConnection:
         held = getattr(self._mine, "connection", None)
