@@ -30,6 +30,9 @@ NEWS = ("job sets", "pods", "requests", "local queues")
 """What changes for us: others' workloads and all nodes' heartbeats are no news."""
 MUST_BE_SEEN = ("local queues", "workloads", "job sets", "pods")
 """Without these nothing can be said of our gangs: ``snapshot.ESSENTIAL``, as they are followed."""
+NEEDED_TO_ORDER = ("priority classes",)
+"""Without these nothing is sent. The first look waits until they came or failed, so that the first
+order of a broker that just came is not put off for seconds."""
 
 
 class Survey:
@@ -139,10 +142,12 @@ class Survey:
         """What has to be seen and was not looked at yet; empty: each was, or may not be."""
         if self._sight.served is None:
             return self._sight.trouble
-        for name in MUST_BE_SEEN:
+        for name in (*MUST_BE_SEEN, *NEEDED_TO_ORDER):
             informer = self._sight.informer(name)
             health = informer.health if informer is not None else None
-            if health is not None and health.heard_s is None and not health.is_denied:
+            if health is None or health.heard_s is not None or health.is_denied:
+                continue
+            if name in MUST_BE_SEEN or not health.trouble:
                 return health.trouble or f"{name} have not been seen yet"
         return ""
 

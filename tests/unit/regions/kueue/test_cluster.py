@@ -7,13 +7,15 @@ from decimal import Decimal
 from pathlib import Path
 
 import pytest
+from aiohttp import web
 
 from regions.cluster import ClusterUnreachableError, Fence
-from regions.kueue.cluster import PING_S
+from regions.kueue.cluster import PING_S, KueueCluster
 from regions.kueue.flavors import FlavorSettings
 from regions.kueue.priced import Priced
 from regions.kueue.scout import Asked, Bounds, News, Report, Spot
 from regions.kueue.sight import FOLLOWED
+from regions.kueue.survey import MUST_BE_SEEN
 from tests.unit.regions.kueue import kube
 from tests.unit.regions.kueue.making import make_queue, spec_of
 from tests.unit.regions.kueue.ports import QUEUES, ported, seen
@@ -137,6 +139,49 @@ async def test_a_silent_cluster_is_an_error_that_tells_its_store(
         assert fenced[0].is_done
         cluster.is_up = True
         assert (await seen(port)).epochs[grant.epoch].is_fence_written
+
+
+CLASSES = "/apis/kueue.x-k8s.io/v1beta2/workloadpriorityclasses"
+
+
+def heard(port: KueueCluster, name: str) -> bool:
+    informer = port._sight.informer(name)
+    return informer is not None and informer.health.heard_s is not None
+
+
+async def test_the_first_look_waits_for_what_an_order_needs(server: Server, tmp_path: Path) -> None:
+    cluster, comes = Cluster(), asyncio.Event()
+
+    async def answer(request: web.Request) -> web.StreamResponse:
+        if request.path == CLASSES:
+            await comes.wait()
+        return await cluster.answer(request)
+
+    async with ported(server, cluster, tmp_path) as port:
+        server.answer = answer
+        looking = asyncio.create_task(seen(port))
+        await until(lambda: all(heard(port, name) for name in MUST_BE_SEEN))
+        await asyncio.sleep(0.2)
+        assert not looking.done()
+        comes.set()
+        await looking
+        assert port._survey.priority_classes.is_known
+
+
+async def test_what_only_orders_need_keeps_no_cluster_from_being_seen(
+    server: Server, tmp_path: Path
+) -> None:
+    cluster = Cluster()
+
+    async def answer(request: web.Request) -> web.StreamResponse:
+        if request.path == CLASSES:
+            return web.json_response({"message": "etcdserver: no leader"}, status=500)
+        return await cluster.answer(request)
+
+    async with ported(server, cluster, tmp_path) as port:
+        server.answer = answer
+        assert (await seen(port)).placements == {}
+        assert not port._survey.priority_classes.is_known
 
 
 async def test_a_cluster_that_was_never_seen_shows_no_empty_picture(
