@@ -98,10 +98,10 @@ async def test_a_flavor_that_was_removed_is_named(set_stage: Set) -> None:
     await stage.placed("p1", lambda seen: "not enough quota" in seen.message)
     api.delete(fleet.KUEUE, "ResourceFlavor", corner.name)
     api.patch(fleet.KUEUE, "ResourceFlavor", corner.name, {"metadata": {"finalizers": None}})
-    stopped = await stage.caused(Cause.QUEUE_STOPPED)
-    assert stopped.message.startswith(
-        "The queue lets nobody in, because a kind of machine that it names is not there."
-    )
+    # Kueue closes the queue at once, and says a moment later why.
+    why = "The queue lets nobody in, because a kind of machine that it names is not there."
+    stopped = await stage.placed("p1", lambda seen: seen.message.startswith(why))
+    assert stopped.cause is Cause.QUEUE_STOPPED
     (refused,) = await stage.apply(corner.order(placement="p2"))
     assert (refused.is_done, refused.cause, refused.retry_after_s) == (False, Cause.REFUSED, None)
     assert "there is no flavor" in refused.message
