@@ -6,14 +6,14 @@ opens. Read ``serve_tokens``.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 
 from tests.fakes.gcs.faults import CUT, Faults
 from tests.fakes.gcs.wire import cut, json_answer, send
+from tests.fakes.threaded import threaded
 
 PATH = "/computeMetadata/v1/instance/service-accounts/default/token"
 
@@ -36,18 +36,9 @@ def serve_tokens(issue: Callable[[str], None]) -> Iterator[FakeMetadata]:
     class Bound(_Handler):
         metadata = fake
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Bound)
-    server.daemon_threads = True
-    server.block_on_close = False
-    fake.url = f"http://127.0.0.1:{server.server_address[1]}{PATH}"
-    thread = threading.Thread(target=server.serve_forever, args=(0.02,), name="metadata fake")
-    thread.start()
-    try:
+    with threaded(Bound, "metadata fake") as root:
+        fake.url = root + PATH
         yield fake
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
 
 
 class _Handler(BaseHTTPRequestHandler):

@@ -5,12 +5,12 @@ The rule: a token is good for what was asked of it and permitted, and for as lon
 """
 
 import base64
+import contextlib
 import json
 import secrets
-import threading
 import time
 from datetime import UTC, datetime, timedelta
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
@@ -19,6 +19,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import padding, rsa
 from cryptography.x509.oid import NameOID
 
+from tests.fakes.threaded import threaded
 from tests.registry.servers import PASSWORD, USER
 
 ISSUER, SERVICE = "tests", "registry"
@@ -34,20 +35,17 @@ class TokenServer:
         self.bundle = folder / "tokens.pem"
         self.bundle.write_bytes(self._certificate.public_bytes(serialization.Encoding.PEM))
         self.given: list[list[str]] = []
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
-        self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
-        self._thread.start()
+        self._serving = contextlib.ExitStack()
+        self._root = self._serving.enter_context(threaded(self._handler(), "tokens"))
 
     @property
     def realm(self) -> str:
         """Where it is asked."""
-        return f"http://127.0.0.1:{self._server.server_port}/token"
+        return f"{self._root}/token"
 
     def close(self) -> None:
         """Listen no more."""
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join()
+        self._serving.close()
 
     def config(self) -> dict[str, object]:
         """Return what a registry is told, to believe it."""

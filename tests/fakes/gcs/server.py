@@ -7,7 +7,6 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import ThreadingHTTPServer
 
 from google.auth.credentials import AnonymousCredentials
 from google.cloud import storage
@@ -16,6 +15,7 @@ from tests.fakes.gcs.cloud import Cloud
 from tests.fakes.gcs.faults import Faults
 from tests.fakes.gcs.routes import Handler
 from tests.fakes.gcs.uploads import Uploads
+from tests.fakes.threaded import threaded
 
 
 @dataclass
@@ -52,17 +52,9 @@ def serve() -> Iterator[FakeGcs]:
     class Bound(Handler):
         gcs = fake
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Bound)
-    server.daemon_threads = True
-    server.block_on_close = False
-    fake.url = f"http://127.0.0.1:{server.server_address[1]}"
-    thread = threading.Thread(target=server.serve_forever, args=(0.02,), name="gcs fake")
-    thread.start()
-    try:
-        yield fake
-    finally:
-        for client in fake.clients:
-            client.close()
-        server.shutdown()
-        thread.join()
-        server.server_close()
+    with threaded(Bound, "gcs fake") as fake.url:
+        try:
+            yield fake
+        finally:
+            for client in fake.clients:
+                client.close()

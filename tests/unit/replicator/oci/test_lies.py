@@ -189,29 +189,17 @@ async def test_redirects_in_a_circle_are_left() -> None:
         assert len(there.here.asked("GET", DIGEST)) == MAX_REDIRECTS + 1
 
 
-async def test_a_manifest_without_end_is_left() -> None:
-    async def endless_manifest(request: web.Request) -> web.StreamResponse:
-        response = await stream(request, b"{")
+@pytest.mark.parametrize(("status", "error"), [(200, TooLarge), (400, RegistryRefused)])
+async def test_an_answer_without_end_is_left(status: int, error: type[Exception]) -> None:
+    async def endless(request: web.Request) -> web.StreamResponse:
+        response = await stream(request, b"{", status)
         while True:
             await response.write(b" " * 65536)
 
     async with town() as there:
         digest = add_image(there.here, LAYER)
-        lying(there, "/manifests/", endless_manifest)
-        with pytest.raises(TooLarge):
-            await there.copy(digest)
-
-
-async def test_an_error_without_end_is_left() -> None:
-    async def endless_error(request: web.Request) -> web.StreamResponse:
-        response = await stream(request, b"{", 400)
-        while True:
-            await response.write(b" " * 65536)
-
-    async with town() as there:
-        digest = add_image(there.here, LAYER)
-        lying(there, "/manifests/", endless_error)
-        with pytest.raises(RegistryRefused):
+        lying(there, "/manifests/", endless)
+        with pytest.raises(error):
             await there.copy(digest)
 
 
