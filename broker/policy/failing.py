@@ -23,6 +23,8 @@ from broker.policy.verdict import (
     verdict_at_s,
 )
 
+MUTE_S = 30.0
+"""A rank that reports every few seconds, and is not heard for so long, is gone or cut off."""
 OVERDUE_INTERVALS = 3  # of saving, that may pass without a checkpoint before it is said
 
 
@@ -45,7 +47,9 @@ def judge_gang(
         return (StopEpoch(reason=drain.reason, message=drain.message),)
     if facts is not None and facts.epoch == epoch.id and facts.closed is None:
         told = (
-            _broken(view, epoch, facts, now) or _noticed(epoch, facts, now) or _bereft(epoch, facts)
+            _broken(view, epoch, facts, now)
+            or _noticed(epoch, facts, now)
+            or _bereft(epoch, facts, now)
         )
         if told:
             return told
@@ -112,9 +116,15 @@ def _noticed(epoch: Epoch, facts: EpochFacts, now: Moment) -> tuple[RunCommand, 
     return (RequestDrain(reason=reason, message=message, grace_s=grace_s),)
 
 
-def _bereft(epoch: Epoch, facts: EpochFacts) -> tuple[RunCommand, ...]:
-    """A machine is lost, and nobody sees its process end: its peers wait for it for ever."""
+def _bereft(epoch: Epoch, facts: EpochFacts, now: Moment) -> tuple[RunCommand, ...]:
+    """A machine is lost, and nobody sees its process end: its peers wait for it for ever.
+
+    A cluster that could not hear its machines for a while calls them all lost, and they train on:
+    while each rank reports to its store, none of them is.
+    """
     if facts.cause is not Reason.NODE_LOST or epoch.drain is not None:
+        return ()
+    if all(now.since(at_s) < MUTE_S for _, at_s in facts.heard):
         return ()
     message = facts.message or sentence(epoch, Reason.NODE_LOST)
     return (StopEpoch(reason=Reason.NODE_LOST, message=message),)

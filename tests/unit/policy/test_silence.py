@@ -16,6 +16,7 @@ from broker.loops.sight import not_configured
 from broker.model.reasons import Reason
 from broker.model.run import CloseRule, RankEnd
 from broker.model.states import EpochState, RunState
+from broker.policy.failing import MUTE_S
 from broker.policy.judge import next_look_s
 from broker.policy.regions import may_go_on_without
 from tests.unit.policy.scene import Scene
@@ -160,10 +161,31 @@ def test_a_leg_where_nobody_looks_any_more_is_given_up_at_once() -> None:
     assert not scene.run.waiting_placements
 
 
+def test_a_gang_that_reports_trains_on_whatever_its_cluster_says_of_its_machines() -> None:
+    scene = training()
+    for _ in range(10):
+        scene.story.wait(MUTE_S)
+        now_s = scene.story.now.elapsed_s
+        scene.says(cause=Reason.NODE_LOST, heard=((0, now_s - 5.0), (1, now_s)))
+        assert scene.told() == ()
+    scene.says(cause=Reason.NODE_LOST)  # its store cannot be read: nobody knows
+    assert scene.told() == ()
+
+
 def test_a_gang_that_lost_a_machine_is_stopped_though_nobody_saw_its_process_end() -> None:
     scene = training()
+    silent_s = scene.story.now.elapsed_s
     lost: dict[str, Any] = {"cause": Reason.NODE_LOST}
-    scene.says(**lost, message="One of its machines does not answer.")
+    scene.says(
+        **lost, message="One of its machines does not answer.", heard=((0, silent_s), (1, silent_s))
+    )
+    assert scene.told_after(MUTE_S - 1.0) == ()
+    scene.says(
+        **lost,
+        message="One of its machines does not answer.",
+        heard=((0, silent_s + MUTE_S), (1, silent_s)),
+    )
+    scene.story.wait(1.0)
     (stop,) = scene.obeys()
     assert isinstance(stop, StopEpoch)
     assert (stop.reason, stop.message) == (Reason.NODE_LOST, "One of its machines does not answer.")
