@@ -115,7 +115,7 @@ def _start(run: Run, command: RecordStart, context: Context) -> tuple[RunEvent, 
     events: tuple[RunEvent, ...] = (started,)
     if run.placements[epoch.placement].state is PlacementState.PREPARING:
         events = (PlacementPrepared(placement=epoch.placement), started)
-    if epoch.stop is not None:
+    if epoch.stop is not None and not epoch.is_recalled:
         # It is about to be fenced; what else waits is the run's next place.
         return events
     message = f"The run has started in {epoch.region}"

@@ -147,9 +147,14 @@ def withdraw_waiting(
 
 
 def stop_order(run: Run, reason: Reason, message: str) -> tuple[RunEvent, ...]:
-    """Return the order to revoke or fence the open epoch, nothing when it is already ordered."""
+    """Return the order to revoke or fence the open epoch, nothing when it is already ordered.
+
+    One that is only recalled is stopped for another reason, too: that holds if it starts.
+    """
     epoch = run.open_epoch
-    if epoch is None or epoch.stop is not None:
+    if epoch is None or (epoch.stop is not None and not epoch.is_recalled):
+        return ()
+    if epoch.is_recalled and reason is Reason.OTHER_LEG_STARTED:
         return ()
     return (StopOrdered(epoch=epoch.id, reason=reason, message=message),)
 

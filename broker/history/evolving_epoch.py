@@ -102,7 +102,8 @@ def _of_open(
             acked = replace(epoch.drain, is_acked=True, acked_step=event.step)
             return replace(run, epochs=_put(run, replace(epoch, drain=acked)))
         case StopOrdered():
-            state = move_epoch(epoch, EpochState.STOPPING)
+            is_anew = epoch.is_recalled
+            state = epoch.state if is_anew else move_epoch(epoch, EpochState.STOPPING)
             stop = Why(reason=event.reason, message=event.message, since_s=at.elapsed_s)
             stopped = replace(epoch, state=state, stop=stop)
             return replace(run, epochs=_put(run, stopped), why=stopping(epoch, event.message, at))
@@ -157,9 +158,10 @@ def _refuse_a_second(run: Run, epoch_id: EpochId) -> None:
 
 def _started(run: Run, epoch: Epoch, event: EpochStarted, at: Moment) -> Run:
     # A revocation that came too late leaves it STOPPING: it takes a fence now.
-    is_stopping = epoch.state is EpochState.STOPPING
+    is_stopping = epoch.state is EpochState.STOPPING and not epoch.is_recalled
     state = epoch.state if is_stopping else move_epoch(epoch, EpochState.STARTED)
-    started = replace(epoch, state=state, nonces=event.nonces, started_s=at.elapsed_s)
+    stop = epoch.stop if is_stopping else None
+    started = replace(epoch, state=state, nonces=event.nonces, started_s=at.elapsed_s, stop=stop)
     why = starting(epoch.region, event.report_by_s, at)
     known = placement_of(run, epoch.placement)
     # A gang that came whole after its grant went through at once, however late that is seen; of

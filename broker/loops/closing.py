@@ -80,21 +80,23 @@ def weigh(
     to be heard. ``go_on_by`` names who says to go on without its region, or None.
     """
     seen = sight.epoch(run, epoch)
+    owner = _owner(epoch, seen, sight)
     evidence = rules.Evidence(
         epoch=layout.EpochId(number=epoch.id.number, nonce=epoch.id.nonce),
-        owner=_owner(epoch, seen, sight),
+        owner=owner,
         fence=_fence(seen, sight),
         ended=frozenset(end.nonce for end in seen.ends) if seen is not None else frozenset(),
         gone=_gone(epoch, seen, sight, is_lost=is_lost),
         is_region_silent=sight.is_silent,
         go_on_by=go_on_by,
     )
-    return rules.judge(evidence, wish(epoch, sight))
+    return rules.judge(evidence, _wish(epoch, owner, sight))
 
 
-def wish(epoch: Epoch, sight: ClusterSight) -> rules.Wish:
+def _wish(epoch: Epoch, owner: Reading[rules.Owner], sight: ClusterSight) -> rules.Wish:
     """Return what the broker would like of an epoch: its end, once ordered or its place is gone."""
-    if epoch.stop is not None or epoch.is_owed:
+    has_escaped = epoch.is_recalled and isinstance(owner, layout.Started)
+    if (epoch.stop is not None and not has_escaped) or epoch.is_owed:
         return rules.Wish.CLOSE
     return rules.Wish.CLOSE if has_lost_its_place(epoch, sight) else rules.Wish.LET_RUN
 

@@ -210,6 +210,14 @@ class Epoch:
         """Whether it still counts (law 1: at most one of a run does)."""
         return self.state is not EpochState.CLOSED
 
+    @property
+    def is_recalled(self) -> bool:
+        """Whether its grant is only to be taken back, for a gang that was whole before it started.
+
+        One that starts all the same is as good as that other one, and nothing stops it for it.
+        """
+        return self.stop is not None and self.stop.reason is Reason.OTHER_LEG_STARTED
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ending:

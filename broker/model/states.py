@@ -86,8 +86,8 @@ EPOCH_MOVES: Mapping[EpochState, frozenset[EpochState]] = {
     _E.GRANTED: frozenset({_E.STARTED, _E.STOPPING, _E.CLOSED}),
     _E.STARTED: frozenset({_E.STOPPING, _E.CLOSED}),
     # A revocation that lost the race against `owner` finds its epoch started: it stays STOPPING,
-    # and ``started_s`` says that it takes a fence now.
-    _E.STOPPING: frozenset({_E.CLOSED}),
+    # and ``started_s`` says that it takes a fence now. One that was only recalled has started.
+    _E.STOPPING: frozenset({_E.STARTED, _E.CLOSED}),
     _E.CLOSED: frozenset(),
 }
 

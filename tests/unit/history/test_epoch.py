@@ -59,6 +59,26 @@ def test_a_revocation_that_came_too_late_leaves_a_gang_to_be_fenced() -> None:
     assert story.run.state is RunState.QUEUED
 
 
+def test_a_grant_that_is_only_recalled_holds_if_its_gang_starts_all_the_same() -> None:
+    story = Story().accepted().placed("alpha").prepared().granted()
+    story.placed("beta", Purpose.HEDGE).stopped(Reason.OTHER_LEG_STARTED)
+    assert story.epoch.is_recalled
+    assert story.tell(StopEpoch(reason=Reason.OTHER_LEG_STARTED, message="again")) == ()
+    story.started()
+    assert (story.epoch.state, story.epoch.stop) == (EpochState.STARTED, None)
+    assert story.run.state is RunState.STARTING
+    assert story.run.waiting_placements == ()
+    assert story.running().closed(0, 0).run.state is RunState.SUCCEEDED
+
+
+def test_a_recalled_grant_is_stopped_for_another_reason_too() -> None:
+    story = Story().accepted().placed("alpha").prepared().granted()
+    story.stopped(Reason.OTHER_LEG_STARTED).stopped(Reason.REGION_DRAINING).started()
+    assert story.epoch.state is EpochState.STOPPING
+    assert story.epoch.stop is not None
+    assert story.epoch.stop.reason is Reason.REGION_DRAINING
+
+
 def test_running_follows_the_start() -> None:
     story = Story().accepted().placed().prepared().granted()
     running = RecordRunning(epoch=story.epoch.id)

@@ -124,6 +124,7 @@ def test_every_listed_move_of_an_epoch_happens() -> None:
         granted().closed(rule=CloseRule.NEVER_STARTED),
         granted().stopped().closed(rule=CloseRule.NEVER_STARTED),
         granted().started().stopped().closed(0, 0, rule=CloseRule.FENCE_HEARD),
+        granted().stopped(Reason.OTHER_LEG_STARTED).started(),
     )
     made = {move for story in lives for move in pairwise(states_of_epoch(story))}
     assert made == {(a, b) for a, targets in EPOCH_MOVES.items() for b in targets}

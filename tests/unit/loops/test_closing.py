@@ -94,6 +94,15 @@ def test_the_last_look_of_a_cluster_that_fell_silent_proves_nothing_new() -> Non
     assert isinstance(verdict(story, sight), rules.StillOpen)
 
 
+def test_a_recalled_grant_is_revoked_and_one_that_started_is_let_run() -> None:
+    story = granted().stopped(Reason.OTHER_LEG_STARTED)
+    assert verdict(story, sight_of()) == rules.TryRevoke()
+    started = epoch_seen(story.run, owner=OwnerState.STARTED, nonces=("a", "b"))
+    assert isinstance(verdict(story, sight_of((), [started])), rules.StillOpen)
+    story.stopped(Reason.REGION_DRAINING)
+    assert isinstance(verdict(story, sight_of((), [started])), rules.WriteFence)
+
+
 def test_only_somebodys_word_closes_an_unreachable_epoch() -> None:
     story = Story().accepted().training().stopped()
     sight = silent(sight_of((), [epoch_seen(story.run)]))
