@@ -1,14 +1,12 @@
-"""What brokerd is told: a TOML file whose every field is documented here, and the defaults.
+"""What brokerd is told: a TOML file, and the defaults.
 
 The rule: a field that is not known is refused by name, a value that cannot work is refused by its
-dotted path, and nothing is read from the environment but where the file and the data are.
-``FIELDS`` documents each field; ``commented`` prints the file with all defaults. Read ``Config``
-first.
+dotted path, and nothing is read from the environment but where the file and the data are. What each
+field means is in ``config_file``. Read ``Config`` first.
 """
 
 import tomllib
 from collections.abc import Iterator
-from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -206,78 +204,6 @@ class Config(_Section, frozen=True, kw_only=True):
                 raise ValueError(f"clusters[{number}].{field}: {why}")
 
 
-FIELDS: dict[str, str] = {
-    "server.address": "unix:/PATH, or HOST:PORT on loopback; empty: brokerd.sock in the data"
-    " directory. Nobody is asked for a token there, so that any other address is refused.",
-    "access.address": "HOST:PORT that other machines reach, such as 0.0.0.0:7443, over TLS and with"
-    " tokens; empty: none.",
-    "access.certificate": "The certificate to show, with its chain, as PEM. Renewed files are taken"
-    " up without a restart.",
-    "access.key": "Its private key, as PEM, without a password; nobody else may read it.",
-    "access.client_ca": "The CA whose clients alone may connect, as PEM; empty: any client.",
-    "access.tokens": "The file that brokerd tokens keeps; empty: tokens.json in the data"
-    " directory.",
-    "data.retention_days": "Ended runs, their events and logs are removed after so many days.",
-    "data.bundle_max_bytes": "The largest working directory that is taken in, packed.",
-    "data.snapshot_every_s": "How often live runs are written whole, so that a start is quick.",
-    "log.level": "debug, info, warning or error.",
-    "log.format": "logfmt for people, json for programs.",
-    "metrics.address": "HOST:PORT on loopback for Prometheus; empty: none.",
-    "loops.observe_s": "Seconds between two looks at a cluster.",
-    "loops.place_s": "Seconds between two looks at what waits.",
-    "loops.converge_s": "Seconds between two comparisons of what should be with what is.",
-    "loops.replicate_s": "Seconds between two looks at checkpoints and their copies.",
-    "loops.reap_s": "Seconds between two looks for what is over or unknown.",
-    "prices.source": "What GPUs of real clusters cost. shipped: list prices that come with the"
-    " program; google: Google's billing catalog, read twice a day with the machine's own"
-    " credentials, and the shipped list until that was read.",
-    "prices.factors": "A contract: list prices times a factor, such as"
-    ' { factor = 0.7, region = "us-central1", capacity_type = "ON_DEMAND", accelerator = "H100" };'
-    " what is left out fits everything, and of several that fit the one that names most holds.",
-    "prices.sunk": "Reservations that are paid for already, and cost a run nothing more, such as"
-    ' { accelerator = "H100", region = "us-central1" }. Any other costs what it would on demand,'
-    " and takes no run while nobody knows that price.",
-    "clusters[local].kind": "local: an embedded cluster on this machine.",
-    "clusters[local].directory": "Where the embedded cluster keeps its state.",
-    "clusters[local].world": "Its own file: its name, region, store, queues and flavors.",
-    "clusters[kueue].kind": "kueue: a Kubernetes cluster with Kueue and JobSet.",
-    "clusters[kueue].name": "What users and logs call the cluster.",
-    "clusters[kueue].region": "The region that it stands in. Clusters of one region share a store.",
-    "clusters[kueue].namespace": "The namespace in which gangs are made.",
-    "clusters[kueue].store": "The directory of the region's store, as brokerd reaches it.",
-    "clusters[kueue].profiles": "A TOML file of pod profiles: what every gang of a flavor gets, and"
-    " where its processes find the store.",
-    "clusters[kueue].kubeconfig": "How it is reached: a kubeconfig file, or one of the next three.",
-    "clusters[kueue].context": "A context of the kubeconfig; empty: its current one.",
-    "clusters[kueue].in_cluster": "By the service account of the pod that brokerd runs in.",
-    "clusters[kueue].gke": "By Google's credentials: projects/PROJECT/locations/LOCATION/clusters/"
-    "NAME.",
-    "clusters[kueue].has_gke_nodes": "Whether its nodes are GKE's, so that gangs are held to their"
-    " capacity type by GKE's labels. One that gke names always has such.",
-    "clusters[kueue].queues": "The LocalQueues that runs may use; none: all of the namespace.",
-    "clusters[kueue].priority_classes": "The WorkloadPriorityClasses for gangs. The lowest, in"
-    " which gangs wait for a grant, should preempt nobody; none: those that `broker regions"
-    " bootstrap` made, or else all of the cluster.",
-    "clusters[kueue].allows_host_paths": "Whether profiles may show gangs directories of nodes.",
-    "clusters[kueue].store_reach": "Where the store is on the network, for gangs that reach it over"
-    " the network from within, as through gcsfuse or NFS: their enclaves let that through. Such as"
-    ' { cidr = "10.8.0.2/32", ports = [2049] }; without ports it is every port.',
-    "clusters[kueue].gate_poll_s": "How often a gang at its gate looks at the store, in seconds;"
-    " training, three times as seldom.",
-    "clusters[kueue].flavors": "By flavor, what its nodes' labels do not tell, or tell otherwise.",
-    "clusters[kueue].flavors.*.capacity_type": "RESERVED, ON_DEMAND, SPOT or FLEX.",
-    "clusters[kueue].flavors.*.accelerator": "What runs ask for, such as H100.",
-    "clusters[kueue].flavors.*.accelerators_per_node": "How many a node has.",
-    "clusters[kueue].flavors.*.zones": "The zones that nodes come from.",
-    "clusters[kueue].flavors.*.max_nodes": "The most nodes there can be.",
-    "clusters[kueue].flavors.*.startup_s": "How long a node takes to come.",
-    "clusters[kueue].flavors.*.preemption_notice_s": "From the notice to the end of a node that is"
-    " taken away.",
-    "clusters[kueue].flavors.*.max_run_s": "How long a node stays at most.",
-    "clusters[kueue].flavors.*.price_per_gpu_hour": "US dollars, in the place of any other price.",
-}
-
-
 def load(path: Path) -> Config:
     """Read a configuration file. Raises ConfigError, which names the field."""
     try:
@@ -311,70 +237,6 @@ def _with_kinds(raw: dict[str, Any]) -> dict[str, Any]:
         return raw
     filled = [{"kind": "local", **one} if isinstance(one, dict) else one for one in clusters]
     return {**raw, "clusters": filled}
-
-
-def commented() -> str:
-    """Return the file with every field, its meaning and its default, all commented out."""
-    lines = ["# brokerd's configuration. Every field, with its default.", ""]
-    for section in SECTIONS:
-        lines.append(f"# {section.header}" if section.is_repeated else section.header)
-        for field, default in section.fields():
-            lines.append(f"# {FIELDS[f'{section.path}.{field}']}")
-            lines.append(f"# {field} = {default}")
-        lines.append("")
-    return "\n".join(lines)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Section:
-    """A table of the file. ``path`` begins its fields' names in ``FIELDS``."""
-
-    path: str
-    header: str
-    struct: type[_Section]
-    is_repeated: bool = False
-
-    def fields(self) -> Iterator[tuple[str, str]]:
-        """Yield each field with its default, as the file writes it."""
-        tag = self.struct.__struct_config__.tag
-        if tag is not None:
-            yield "kind", f'"{tag}"'
-        for field in msgspec.structs.fields(self.struct):
-            yield field.name, _toml(field)
-
-
-SECTIONS = (
-    *(
-        Section(path=top.name, header=f"[{top.name}]", struct=type(top.default))
-        for top in msgspec.structs.fields(Config)
-        if top.name != "clusters"
-    ),
-    Section(path="clusters[local]", header="[[clusters]]", struct=Local, is_repeated=True),
-    Section(path="clusters[kueue]", header="[[clusters]]", struct=Kueue, is_repeated=True),
-    Section(
-        path="clusters[kueue].flavors.*",
-        header="[clusters.flavors.NAME]",
-        struct=Flavor,
-        is_repeated=True,
-    ),
-)
-
-
-def _toml(field: msgspec.structs.FieldInfo) -> str:
-    match field.default:
-        case msgspec.NODEFAULT:
-            # A default that can be changed is made anew each time: here only tables are so.
-            return '"..."' if field.default_factory is msgspec.NODEFAULT else "{}"
-        case None:
-            return "..."
-        case bool() as value:
-            return str(value).lower()
-        case str() as value:
-            return f'"{value}"'
-        case tuple() as value:
-            return str(list(value))
-        case value:
-            return str(value)
 
 
 def _in_words(message: str) -> str:

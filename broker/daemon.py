@@ -130,7 +130,9 @@ def _there(log: Path) -> Path:
 
 
 def _print_config(_: argparse.Namespace) -> int:
-    sys.stdout.write(configuration.commented())
+    from broker.config_file import commented
+
+    sys.stdout.write(commented())
     return 0
 
 

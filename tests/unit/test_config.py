@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker import config
+from broker import config_file
 from broker.config import Config, ConfigError, parse
 
 KUEUE = b"""
@@ -97,17 +97,19 @@ def test_a_bad_file_is_refused_in_words(text: bytes, words: str) -> None:
 
 
 def test_the_printed_file_is_the_default_and_names_every_field() -> None:
-    printed = config.commented()
+    printed = config_file.commented()
     assert parse(printed.encode(), "printed") == Config()
-    for field in config.FIELDS:
+    for field in config_file.FIELDS:
         assert f"# {field.rpartition('.')[2]} = " in printed
 
 
 def test_every_field_is_documented() -> None:
     found = {
-        f"{section.path}.{field}" for section in config.SECTIONS for field, _ in section.fields()
+        f"{section.path}.{field}"
+        for section in config_file.SECTIONS
+        for field, _ in section.fields()
     }
-    assert found == set(config.FIELDS)
+    assert found == set(config_file.FIELDS)
 
 
 @given(st.binary(max_size=200) | st.text(max_size=200).map(lambda text: text.encode("utf-8")))
@@ -117,7 +119,7 @@ def test_any_bytes_are_a_configuration_or_a_config_error(data: bytes) -> None:
 
 @given(
     section=st.sampled_from(["server", "data", "log", "metrics", "loops"]),
-    field=st.sampled_from(sorted(name.rpartition(".")[2] for name in config.FIELDS)),
+    field=st.sampled_from(sorted(name.rpartition(".")[2] for name in config_file.FIELDS)),
     value=st.sampled_from(
         ["1", "-1", "1e400", "nan", "true", "''", "'x'", "[]", "{}", "1979-05-27"]
     ),
