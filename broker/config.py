@@ -14,6 +14,8 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta, Struct
 
+from broker import config_registry
+from broker.config_registry import Registry
 from regions.gcp.prices.terms import Factor, Sunk, Terms
 from regions.kueue.profile_rules import is_network
 from regions.kueue.profiles import Reach
@@ -191,6 +193,7 @@ class Config(_Section, frozen=True, kw_only=True):
     loops: Loops = Loops()
     prices: Prices = Prices()
     clusters: tuple[Cluster, ...] = ()
+    registries: tuple[Registry, ...] = ()
 
     def __post_init__(self) -> None:
         """Refuse what contradicts itself. Raises ValueError, which decoding reports."""
@@ -202,6 +205,8 @@ class Config(_Section, frozen=True, kw_only=True):
         for number, cluster in enumerate(self.clusters):
             for field, why in cluster.problems():
                 raise ValueError(f"clusters[{number}].{field}: {why}")
+        for field, why in config_registry.problems(self.registries):
+            raise ValueError(f"registries{field}: {why}")
 
 
 def load(path: Path) -> Config:

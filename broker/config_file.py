@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import msgspec
 
 from broker.config import Config, Flavor, Kueue, Local
+from broker.config_registry import Registry
 
 FIELDS: dict[str, str] = {
     "server.address": "unix:/PATH, or HOST:PORT on loopback; empty: brokerd.sock in the data"
@@ -79,6 +80,20 @@ FIELDS: dict[str, str] = {
     " taken away.",
     "clusters[kueue].flavors.*.max_run_s": "How long a node stays at most.",
     "clusters[kueue].flavors.*.price_per_gpu_hour": "US dollars, in the place of any other price.",
+    "registries.prefix": "Where its images' names begin: a host, or a host and a path, such as"
+    " europe-west4-docker.pkg.dev/acme/train. What lies under it has the same name under every"
+    " other region's.",
+    "registries.region": "The region whose clusters pull from it; empty: images only come from it.",
+    "registries.login": "none; file: as docker login keeps it; google: the machine's own"
+    " credentials, for Artifact Registry.",
+    "registries.login_file": "For login = file: a config.json of docker, skopeo or a pull secret of"
+    " Kubernetes. It is read again at each login.",
+    "registries.token_hosts": "Further hosts that may be given the login, in exchange for tokens.",
+    "registries.upload": "How it takes a layer: whole, in one request, or in chunks, which"
+    " Artifact Registry refuses.",
+    "registries.plain_http": "Without TLS. On loopback alone.",
+    "registries.pull_bytes_per_s": "How fast a new machine of the region pulls, unpacking included:"
+    " a cold start is foreseen by it.",
 }
 
 
@@ -116,7 +131,7 @@ SECTIONS = (
     *(
         Section(path=top.name, header=f"[{top.name}]", struct=type(top.default))
         for top in msgspec.structs.fields(Config)
-        if top.name != "clusters"
+        if top.name not in ("clusters", "registries")
     ),
     Section(path="clusters[local]", header="[[clusters]]", struct=Local, is_repeated=True),
     Section(path="clusters[kueue]", header="[[clusters]]", struct=Kueue, is_repeated=True),
@@ -126,6 +141,7 @@ SECTIONS = (
         struct=Flavor,
         is_repeated=True,
     ),
+    Section(path="registries", header="[[registries]]", struct=Registry, is_repeated=True),
 )
 
 

@@ -16,6 +16,7 @@ namespace = 'team-a'
 store = '/s'
 profiles = '/p'
 """
+REGISTRY = b"[[registries]]\nprefix = 'registry.example/team'\n"
 CASES = {
     "an unknown field is refused by name": (b"[server]\nadress = 'x'", "server: .*adress"),
     "an unknown section is refused by name": (b"[sever]\n", "sever"),
@@ -85,6 +86,43 @@ CASES = {
         b"[prices]\nfactors = [{ factor = -0.5 }]",
         r"prices.*factors\[0\]",
     ),
+    "a registry whose prefix is a whole image's name is refused": (
+        b"[[registries]]\nprefix = 'registry.example/team:v1'",
+        r"registries\[0\]\.prefix",
+    ),
+    "a registry by an alias is refused with its name": (
+        b"[[registries]]\nprefix = 'index.docker.io'",
+        r"registries\[0\]\.prefix: .*its full name is docker\.io",
+    ),
+    "a login out of a file names the file": (
+        REGISTRY + b"login = 'file'",
+        r"registries\[0\]\.login_file: is not an absolute path",
+    ),
+    "a file that no login is read from is refused": (
+        REGISTRY + b"login_file = '/l'",
+        r"registries\[0\]\.login_file",
+    ),
+    "an unknown way to log in is refused": (
+        REGISTRY + b"login = 'aws'",
+        r"registries\[0\]\.login",
+    ),
+    "a registry of another machine is not spoken to without TLS": (
+        REGISTRY + b"plain_http = true",
+        r"registries\[0\]\.plain_http: is for loopback alone",
+    ),
+    "a host that begins like loopback is another machine": (
+        b"[[registries]]\nprefix = '127.0.0.1.example'\nplain_http = true",
+        r"registries\[0\]\.plain_http",
+    ),
+    "Google's tokens are not sent without TLS": (
+        b"[[registries]]\nprefix = 'localhost:5000'\nplain_http = true\nlogin = 'google'",
+        r"registries\[0\]\.plain_http",
+    ),
+    "a region pulls from one registry": (
+        REGISTRY.replace(b"team", b"one") + b"region = 'eu'\n" + REGISTRY + b"region = 'eu'",
+        r"registries\[1\]\.region: eu has a registry already",
+    ),
+    "a prefix is named once": (REGISTRY + REGISTRY, r"registries\[1\]\.prefix"),
     "text that is not TOML is refused": (b"x = ", "not TOML"),
     "bytes that are not text are refused": (b"\xff\xfe", "UTF-8"),
 }
