@@ -11,7 +11,7 @@ leaves a gang at its gate that nothing keeps apart from others: no grant is writ
 What holds a gang that Kueue put out and lets in again, while an old grant still names it: started
 once, its processes are not among those that ``owner`` lists, and leave (L2); never started, they
 are the first to stand whole, and start as the one gang of their epoch (L1). Its object goes as soon
-as it is seen put out with nothing running (``let_go``).
+as it is seen put out (``let_go``).
 
 Read ``Orders.carry_out`` first.
 """
@@ -226,14 +226,13 @@ class Orders:
         await self._until(lambda: self._is_there(made.uid), EMPTY_WITHIN_S)
         return Outcome(is_done=True)
 
-    async def _remove(self, uid: str, name: str, version: str = "") -> None:
+    async def _remove(self, uid: str, name: str) -> None:
         """Delete a JobSet in the foreground, the very one; one that is gone already is gone."""
-        preconditions = {"uid": uid} | ({"resourceVersion": version} if version else {})
         body = {
             "apiVersion": "v1",
             "kind": "DeleteOptions",
             "propagationPolicy": "Foreground",
-            "preconditions": preconditions,
+            "preconditions": {"uid": uid},
         }
         try:
             await self._api.ask("DELETE", f"{self._gangs()}/{name}", body=body)
@@ -266,12 +265,11 @@ class Orders:
         return await self._program.mend(said) or Outcome(is_done=True)
 
     async def let_go(self, gang: JobSet) -> Outcome:
-        """Remove a gang just as it was seen: one that moved since is left alone."""
-        meta = gang.meta
-        return await _heard(self._let_go(meta))
+        """Remove a gang that was put out, whatever its cluster does with it meanwhile."""
+        return await _heard(self._let_go(gang.meta))
 
     async def _let_go(self, meta: Meta) -> Outcome:
-        await self._remove(meta.uid, meta.name, meta.resource_version)
+        await self._remove(meta.uid, meta.name)
         return Outcome(is_done=True)
 
     def is_low(self, gang: JobSet) -> bool:

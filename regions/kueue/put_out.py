@@ -1,20 +1,23 @@
 """Which of our gangs their cluster put out, and how long that is what is said of them. Pure.
 
-The rule: an eviction ends a placement, whatever its cluster does with it afterwards. Yet a gang
-that was let in again and never started waits like any other until it is removed, and is told so;
-and one that starts then, with processes that came after, has its eviction behind it: nothing that
-befalls it later is explained by that. Read ``PutOut.judge`` first.
+The rule: an eviction ends a placement, whatever its cluster does with it afterwards, and whoever
+looked: a Workload that was let in again says that it was put out before. Only a gang that started
+then, with processes that came after, has its eviction behind it: it counts, and nothing that
+befalls it later is explained by that. Read ``PutOut.judge`` first, then ``PutOut.is_to_go``.
 """
 
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 from regions.cluster import OwnerState
-from regions.kueue.explanation import Evidence
+from regions.kueue import queue_hearing
+from regions.kueue.explanation import Evidence, verdict
 from regions.kueue.members import Member
+from regions.kueue.objects import kinds
+from regions.kueue.objects.meta import find
+from regions.kueue.objects.workload import Workload
 from regions.kueue.vocabulary import Word
 from regions.kueue.words import Verdict
-from regions.kueue.words_start import START_ROWS
 from regions.store_eye import Look
 
 
@@ -47,20 +50,47 @@ class PutOut:
         ``starters`` are the processes by which it started, as far as they are known; None: it has
         not started.
         """
-        workload, uid = evidence.workload, evidence.job_set.meta.uid
-        is_evicted = workload is not None and workload.holds("Evicted")
-        if is_evicted and said.word != Word.BEING_REMOVED and uid not in self._known:
-            own = frozenset(one.uid for one in members)
-            self._known[uid] = _Eviction(said=said, members=own)
+        uid = evidence.job_set.meta.uid
+        if uid not in self._known and said.word != Word.BEING_REMOVED:
+            eviction = _eviction(evidence.workload, said, members)
+            if eviction is not None:
+                self._known[uid] = eviction
         known = self._known.get(uid)
         if known is None:
             return None
         if starters and known.members.isdisjoint(starters):
             del self._known[uid]
             return None
-        if starters is None and _is_on_its_way(evidence, said):
-            return None
         return known.said
+
+    def is_to_go(
+        self,
+        evidence: Evidence,
+        members: Iterable[Member],
+        starters: Collection[str] | None,
+        *,
+        is_read: bool,
+    ) -> bool:
+        """Whether a gang is to be removed because it was put out.
+
+        It goes once nothing of it runs, and it waits again. One that was let in again before
+        anybody saw that goes, too: its processes would stand at a gate at which nobody expects
+        them, and hold machines for it. It is left alone while what began before may still save, and
+        while it is not known whether it started: ``is_read`` says that its store just told.
+        """
+        gang, workload = evidence.job_set, evidence.workload
+        known = self._known.get(gang.meta.uid)
+        if known is None or gang.meta.deleting_s is not None:
+            return False
+        if gang.is_suspended:
+            is_quiet = not evidence.pods and not any(one.is_alive for one in members)
+            return is_quiet and kinds.PODS.plural not in evidence.unseen
+        if workload is None or not workload.holds("Admitted") or workload.holds("Evicted"):
+            return False
+        if gang.terminal_state or not is_read:
+            return False
+        is_saving = any(one.is_alive for one in members if one.uid in known.members)
+        return starters is None or (bool(starters) and not is_saving)
 
     def keep(self, uids: Collection[str]) -> None:
         """Forget all gangs but these."""
@@ -80,8 +110,24 @@ def starters(look: Look) -> dict[str, frozenset[str]]:
     return found
 
 
-def _is_on_its_way(evidence: Evidence, said: Verdict) -> bool:
-    """Whether a gang was let in again, and nothing that is said of it is an end."""
-    workload = evidence.workload
-    is_in = workload is not None and workload.holds("Admitted") and not workload.holds("Evicted")
-    return is_in and not evidence.job_set.is_suspended and said.word in START_ROWS
+def is_read(look: Look, run_key: str) -> bool:
+    """Whether a look tells all that the store has of a run."""
+    return not look.trouble and run_key in look.runs and run_key not in look.unread
+
+
+def _eviction(
+    workload: Workload | None, said: Verdict, members: Iterable[Member]
+) -> _Eviction | None:
+    """Return the eviction that a Workload tells of, None for none."""
+    if workload is None:
+        return None
+    if workload.holds("Evicted"):
+        return _Eviction(said=said, members=frozenset(one.uid for one in members))
+    heard = queue_hearing.of_former_eviction(workload)
+    if heard is None:
+        return None
+    # It ceased to be put out when it got its quota again: what was there before is of the former.
+    ceased = find(workload.conditions, "Evicted")
+    since_s = ceased.since_s if ceased is not None and ceased.since_s is not None else 0.0
+    former = frozenset(one.uid for one in members if one.created_s < since_s)
+    return _Eviction(said=verdict(heard), members=former)

@@ -245,6 +245,20 @@ def of_eviction(workload: Workload) -> Heard | None:
     return Heard(word=word, raw=said.message, look_at=look_at, unknown=counted)
 
 
+def of_former_eviction(workload: Workload) -> Heard | None:
+    """Say why a gang was put out that was let in again since; None: it was not."""
+    said = find(workload.conditions, "Evicted")
+    if said is None or said.status is not False:
+        return None
+    # Its reason went with the condition: the list of all of them has it, if there was but one.
+    reasons = set(workload.evictions)
+    word = _EVICTIONS.get(min(reasons)) if len(reasons) == 1 else None
+    if word is Word.PREEMPTED_BY_PRIORITY and "within the cohort" in said.message:
+        word = Word.QUOTA_RECLAIMED
+    look_at = f"workload/{workload.meta.name}"
+    return Heard(word=word or Word.EVICTED, raw=said.message, look_at=look_at)
+
+
 _FINISHES = {
     "FailedToStart": Word.FAILED_TO_START,
     "OutOfSync": Word.OUT_OF_SYNC,

@@ -20,7 +20,7 @@ from regions.kueue.members import Member, Members
 from regions.kueue.objects import kinds
 from regions.kueue.objects.job_set import JobSet
 from regions.kueue.objects.pod import Pod
-from regions.kueue.put_out import PutOut, starters
+from regions.kueue.put_out import PutOut, is_read, starters
 from regions.kueue.recalling import Recalled
 from regions.kueue.scene import Scene
 from regions.kueue.telling import sentence, word_seen
@@ -40,13 +40,15 @@ OCCUPIED_S = 604_800.0
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shown:
     """One gang: as the port shows it, the verdict behind that, and what it rests on, None for what
-    is not there. ``is_put_out``: its cluster took its place away, whatever it does with it later.
+    is not there. ``is_put_out``: its cluster took its place away, whatever it does with it later;
+    ``is_to_go``: its object is to be removed for that.
     """
 
     seen: PlacementSeen
     said: Verdict
     evidence: Evidence | None
     is_put_out: bool = False
+    is_to_go: bool = False
 
 
 class Placements:
@@ -98,7 +100,12 @@ class Placements:
             evidence = _with_the_gone(scene.evidence(gang, now_s), own)
             starter = started.get(placement)
             one = self._one(scene, placement, evidence, own, started_by=starter)
-            found[placement] = replace(one, seen=gate.joined(one.seen, gang.members))
+            is_known = is_read(look, one.seen.run_key)
+            found[placement] = replace(
+                one,
+                seen=gate.joined(one.seen, gang.members),
+                is_to_go=self._put_out.is_to_go(evidence, own, starter, is_read=is_known),
+            )
         for placement, before in self._shown.items():
             if placement not in found:
                 found[placement] = self._left(scene, before, members)
@@ -250,22 +257,10 @@ def stage_of(evidence: Evidence, members: tuple[Member, ...]) -> Stage:
 
 
 def to_let_go(shown: Iterable[Shown]) -> tuple[JobSet, ...]:
-    """Return the gangs that their cluster put out, of which nothing runs, and which wait again.
-
-    An eviction ends a placement: let in again, its processes would stand at a gate at which nobody
-    expects them, and hold machines for it.
-    """
-    found = []
-    for each in shown:
-        evidence = each.evidence
-        if evidence is None or not each.is_put_out:
-            continue
-        gang = evidence.job_set
-        is_quiet = all(not one.is_alive for one in each.seen.members) and not evidence.pods
-        is_seen = kinds.PODS.plural not in evidence.unseen
-        if gang.is_suspended and gang.meta.deleting_s is None and is_quiet and is_seen:
-            found.append(gang)
-    return tuple(found)
+    """Return the gangs that are to be removed because their cluster put them out."""
+    return tuple(
+        each.evidence.job_set for each in shown if each.is_to_go and each.evidence is not None
+    )
 
 
 def is_worn_out(gang: JobSet, now_s: float) -> bool:

@@ -51,7 +51,8 @@ class Workload:
 
     ``admitted_to`` is the ClusterQueue whose quota it holds, empty for none. ``asked`` is what
     Kueue counted for each pod set when it did not get quota, by the pod set's name. ``reclaimable``
-    are pods that need no quota any more. ``requeue_at_s``: not tried again before.
+    are pods that need no quota any more. ``requeue_at_s``: not tried again before. ``evictions``
+    are the reasons of all times that it was put out, each once.
     """
 
     meta: Meta
@@ -67,6 +68,7 @@ class Workload:
     checks: tuple[CheckState, ...]
     requeue_at_s: float | None
     requeues: int
+    evictions: tuple[str, ...]
     conditions: Conditions
 
     def holds(self, condition: str) -> bool:
@@ -111,6 +113,7 @@ def read_workload(fields: Fields, version: str) -> Workload:
         checks=tuple(_check(each) for each in status.each("admissionChecks")),
         requeue_at_s=requeue.time_s("requeueAt"),
         requeues=requeue.count("count"),
+        evictions=_evictions(status.inner("schedulingStats")),
         conditions=read_conditions(status),
     )
 
@@ -145,6 +148,17 @@ def _check(fields: Fields) -> CheckState:
         requeue_after_s=fields.integer("requeueAfterSeconds"),
         retries=fields.count("retryCount"),
     )
+
+
+def _evictions(stats: Fields) -> tuple[str, ...]:
+    """Return the reasons as the condition ``Evicted`` gives them."""
+    found = {}
+    for each in stats.each("evictions"):
+        reason, cause = each.text("reason"), each.text("underlyingCause")
+        # Of Deactivated alone the cause is part of the condition's reason.
+        is_for_good = bool(cause) and reason == "Deactivated"
+        found[f"{reason}DueTo{cause}" if is_for_good else reason] = None
+    return tuple(found)
 
 
 def _priority_class(spec: Fields, version: str) -> str:

@@ -62,6 +62,7 @@ def make_workload(*conditions: Condition, **changes: Any) -> Workload:
         checks=(),
         requeue_at_s=None,
         requeues=0,
+        evictions=(),
         conditions=conditions,
     )
     return replace(workload, **changes)

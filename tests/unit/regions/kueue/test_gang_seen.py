@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from regions.cluster import Cause
 from regions.kueue import names
 from regions.kueue.scene import JOB_UID
 from regions.launcher.pack import pack
@@ -16,6 +17,7 @@ from tests.unit.regions.kueue.test_sight import OURS, Cluster
 
 GANG = "uid-of-gang"
 ADMITTED_S = datetime(2026, 11, 1, tzinfo=UTC).timestamp()
+GANGS = f"/apis/jobset.x-k8s.io/v1alpha2/namespaces/{OURS}/jobsets"
 MAPS = f"/api/v1/namespaces/{OURS}/configmaps"
 
 
@@ -25,8 +27,8 @@ async def server() -> AsyncIterator[Server]:
         yield found
 
 
-def holding(*pods: kube.Json) -> Cluster:
-    """A cluster with one gang of ours, which Kueue has let in."""
+def holding(*pods: kube.Json, before: tuple[kube.Json, ...] = ()) -> Cluster:
+    """A cluster with one gang of ours, which Kueue has let in, and what it said of it before."""
     meta = kube.meta(names.jobset_name("p1"), namespace=OURS, uid=GANG)
     meta |= {
         "labels": {names.MANAGED_BY: names.MANAGER},
@@ -34,14 +36,13 @@ def holding(*pods: kube.Json) -> Cluster:
     }
     job = {"name": names.GANG, "replicas": 1, "template": {"spec": {"parallelism": 1}}}
     workload = kube.workload(
-        admitted_to="cq", conditions=(kube.condition("QuotaReserved"), kube.condition("Admitted"))
+        admitted_to="cq",
+        conditions=(kube.condition("QuotaReserved"), kube.condition("Admitted"), *before),
     )
     workload["metadata"]["labels"] = {JOB_UID: GANG}
     cluster = Cluster()
     cluster.objects = {
-        f"/apis/jobset.x-k8s.io/v1alpha2/namespaces/{OURS}/jobsets": [
-            {"metadata": meta, "spec": {"replicatedJobs": [job]}, "status": {}}
-        ],
+        GANGS: [{"metadata": meta, "spec": {"replicatedJobs": [job]}, "status": {}}],
         "/apis/kueue.x-k8s.io/v1beta2/workloads": [workload],
         "/api/v1/pods": list(pods),
     }
@@ -72,6 +73,17 @@ async def test_a_gang_that_misses_its_launcher_is_brought_it(
         assert said is not None
         assert said.word == "CONFIG_MISSING"
     assert ("POST", MAPS) in {(method, path) for method, path, _ in server.asked}
+
+
+async def test_a_gang_that_was_let_in_again_while_nobody_looked_is_removed(
+    server: Server, tmp_path: Path
+) -> None:
+    former = kube.condition("Evicted", status="False", reason="QuotaReserved")
+    async with ported(server, holding(before=(former,)), tmp_path) as port:
+        found = await seen(port)
+        assert found.placements["p1"].cause is Cause.EVICTED
+    gang = f"{GANGS}/{names.jobset_name('p1')}"
+    assert ("DELETE", gang) in {(method, path) for method, path, _ in server.asked}
 
 
 async def test_the_first_signals_are_told_by_the_clusters_clock(

@@ -80,6 +80,13 @@ def test_a_workload_keeps_what_it_holds_and_asks_and_no_template() -> None:
             held="16",
             reclaimablePods=[{"name": "main", "count": 1}],
             requeueState={"count": 2, "requeueAt": "2026-11-01T00:00:30Z"},
+            schedulingStats={
+                "evictions": [
+                    {"reason": "PodsReadyTimeout", "underlyingCause": "WaitForStart", "count": 1},
+                    {"reason": "PodsReadyTimeout", "underlyingCause": "WaitForRecovery"},
+                    {"reason": "Deactivated", "underlyingCause": "RequeuingLimitExceeded"},
+                ]
+            },
         )
     )
     assert read.has_quota
@@ -87,6 +94,7 @@ def test_a_workload_keeps_what_it_holds_and_asks_and_no_template() -> None:
     assert read.pod_sets[0].requests == {GPU: 8}
     assert read.reclaimable == {"main": 1}
     assert (read.requeues, read.requeue_at_s) == (2, 1793491230.0)
+    assert read.evictions == ("PodsReadyTimeout", "DeactivatedDueToRequeuingLimitExceeded")
     assert not hasattr(read, "template")
 
 

@@ -271,15 +271,22 @@ async def test_a_granted_gang_is_not_removed_before_its_start_is_decided(stage: 
     assert (await stage.orders.carry_out(closed)).is_done
 
 
-async def test_a_gang_that_moved_since_it_was_seen_is_not_let_go(stage: Stage) -> None:
+async def test_a_gang_that_was_let_in_again_since_it_was_seen_is_let_go(stage: Stage) -> None:
     await stage.orders.carry_out(make_queue())
     seen, gang = stage.seen(), stage.shelf.gang()
     assert gang is not None
     gang["metadata"]["resourceVersion"] = "2"
+    assert (await stage.orders.let_go(seen)).is_done
+    assert stage.shelf.gang() is None
+
+
+async def test_a_gang_that_was_made_anew_since_it_was_seen_is_not_let_go(stage: Stage) -> None:
+    await stage.orders.carry_out(make_queue())
+    seen, gang = stage.seen(), stage.shelf.gang()
+    assert gang is not None
+    gang["metadata"]["uid"] = "another"
     assert not (await stage.orders.let_go(seen)).is_done
     assert stage.shelf.gang() is not None
-    assert (await stage.orders.let_go(stage.seen())).is_done
-    assert stage.shelf.gang() is None
 
 
 async def test_a_granted_gang_is_given_its_priority_once(stage: Stage) -> None:

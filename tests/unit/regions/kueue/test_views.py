@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from regions.cluster import Cause, Stage
+from regions.gatehouse import RunInStore
 from regions.kueue import names
 from regions.kueue.machine_times import history
 from regions.kueue.manifest import QUEUE_LABEL
@@ -96,6 +97,7 @@ class Story:
             pods=known(*pods),
         )
         snapshot = replace(snapshot, **changes.pop("snapshot", {}))
+        look = changes.pop("look", NOTHING)
         gangs: Seen[JobSet] = replace(known(*job_sets), **changes)
         scene = Scene(
             namespace=OURS,
@@ -106,7 +108,7 @@ class Story:
             places=queues_seen(snapshot, QueueSettings(namespace=OURS), NOW_S).places,
         )
         self.members.look(snapshot.pods, snapshot.nodes, OURS, NOW_S)
-        return self.placements.look(scene, self.members, NOTHING, now_s=NOW_S, monotonic_s=1.0)
+        return self.placements.look(scene, self.members, look, now_s=NOW_S, monotonic_s=1.0)
 
 
 def up(*ranks: int) -> list[Any]:
@@ -165,11 +167,16 @@ def test_what_was_put_out_stays_put_out_and_is_let_go_once_nothing_runs() -> Non
     assert [one.is_alive for one in gone.members] == [False, False]
 
 
-def test_what_was_put_out_and_runs_again_is_not_removed() -> None:
-    story = Story()
-    story.see(gang(), workload=admitted(EVICTED))
-    again = story.see(gang(is_suspended=False), workload=admitted(), pods=up(0, 1))
-    assert (again["p1"].is_put_out, to_let_go(again.values())) == (True, ())
+def test_what_was_put_out_and_runs_again_is_removed_unless_it_may_have_started() -> None:
+    read = replace(NOTHING, runs={"run1": RunInStore(run_key="run1")})
+    for look, removed in ((NOTHING, []), (read, [GANG])):
+        story = Story()
+        story.see(gang(is_suspended=False), workload=admitted(EVICTED), look=look)
+        again = story.see(gang(is_suspended=False), workload=admitted(), pods=up(0, 1), look=look)
+        assert (again["p1"].is_put_out, again["p1"].seen.cause) == (True, Cause.EVICTED)
+        assert [one.meta.uid for one in to_let_go(again.values())] == removed
+    gone = story.see(look=read)["p1"].seen
+    assert (gone.stage, gone.cause) == (Stage.ENDED, Cause.EVICTED)
 
 
 def test_a_gang_that_is_not_there_any_more_was_withdrawn_once_all_of_it_is_gone() -> None:
