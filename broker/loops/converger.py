@@ -2,11 +2,13 @@
 
 The rule: it acts only on what is written. An action that was done is not sent again at once, for
 its effect shows at the next look; one that failed waits as long as the cluster asks. What the
-cluster refuses for good becomes a command. Read ``Converger.tick`` first.
+cluster refuses for good becomes a command. A cluster that is slow to answer for one run holds up no
+other. Read ``Converger.tick`` first.
 """
 
 import asyncio
 import logging
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from typing import assert_never
 
@@ -15,6 +17,7 @@ from broker.history.regional import unseen_regions
 from broker.loops.converging import converge, is_never_queued
 from broker.loops.desk import Clock, Desk, Log, putting_back
 from broker.loops.epochs import EpochBook
+from broker.loops.lanes import Lanes
 from broker.loops.outposts import Outpost
 from broker.loops.roster import Roster
 from broker.loops.sight import ClusterSight, Sight
@@ -42,6 +45,7 @@ from regions.launcher import rules
 SEND_AGAIN_S = 3.0  # an effect shows at the next look; without, the action is sent again
 ACT_WITHIN_S = 30.0
 ACTED_AT_ONCE = 8  # a cluster's answers are waited for together, and its server is not flooded
+LOOK_AFTER_S = 1.0  # what is not seen to be done is looked after so often, news or not
 FORGET_S = 600.0  # a withdrawal whose effect was not seen by then is sent again
 
 _log = logging.getLogger(__name__)
@@ -85,7 +89,9 @@ class Converger:
         sight: Sight,
         book: EpochBook,
         clock: Clock,
+        at_once: int,
     ) -> None:
+        """Make it; at most ``at_once`` runs are acted for at a time."""
         self._outpost = outpost
         self._desk = desk
         self._roster = roster
@@ -94,36 +100,50 @@ class Converger:
         self._clock = clock
         self._sent = _Sent()
         self._withdrawn: dict[str, float] = {}
-        self._pending: set[str] = set()
+        self._look_after_s: dict[str, float] = {}
         self._is_first = True
         self.changes = desk.log.feed.subscribe()
         sight.subscribe(self.changes)
+        self._lanes = Lanes(self._handle, self.changes, at_once=at_once)
 
     async def tick(self) -> None:
-        """Bring the cluster nearer to what the log says."""
+        """Begin to bring the cluster nearer to what the log says. It has to be ``acting``."""
         self._roster.refresh()
+        now = self._clock.now()
         here = self._roster.on_cluster(self._outpost.cluster)
-        changed = self.changes.take() | self._pending
+        changed = self.changes.take()
+        changed |= {name for name, at_s in self._look_after_s.items() if at_s <= now.elapsed_s}
         # A survey, too, lets be done what was refused until then.
         if self._is_first or changed & {f"clusters/{self._outpost.cluster}", BROKER_STREAM}:
             changed |= here
         self._is_first = False
-        self._pending = set()
-        self._forget(here)
+        self._forget(here, now)
         names = here & changed
         with putting_back(self.changes, names):
-            failed = await self._desk.for_each(sorted(names), self._converge)
-        self._pending |= set(failed)
+            self._lanes.begin(sorted(names))
 
-    def _forget(self, here: frozenset[str]) -> None:
+    def acting(self) -> AbstractAsyncContextManager[None]:
+        """Let ticks begin what is to be done; it is waited for at the end. See ``Lanes.open``."""
+        return self._lanes.open()
+
+    def _forget(self, here: frozenset[str], now: Moment) -> None:
         """Drop what was noted of runs and placements that are over."""
         self._sent.keep(here)
-        now = self._clock.now()
+        for name in self._look_after_s.keys() - here:
+            del self._look_after_s[name]
         self._withdrawn = {
             placement: at_s
             for placement, at_s in self._withdrawn.items()
             if now.since(at_s) < FORGET_S
         }
+
+    async def _handle(self, name: str) -> None:
+        self._look_after_s.pop(name, None)
+        if not await self._desk.has_handled(name, self._converge):
+            self._look_after(name)
+
+    def _look_after(self, name: str) -> None:
+        self._look_after_s[name] = self._clock.now().elapsed_s + LOOK_AFTER_S
 
     async def _converge(self, name: str) -> None:
         run = self._desk.log.run(name)
@@ -149,7 +169,7 @@ class Converger:
         )
         if actions:
             # Until it shows that they are done there is something to look after.
-            self._pending.add(name)
+            self._look_after(name)
         due = self._sent.due(name, actions, now.elapsed_s)
         if due:
             await self._act(run, due)

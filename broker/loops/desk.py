@@ -146,7 +146,7 @@ class Desk:
             turns = Turns(max(1, TURN // workers))  # all that work are ready at once
             for name in left:
                 try:
-                    if not await self._has_handled(name, handle):
+                    if not await self.has_handled(name, handle):
                         failed.append(name)
                 except (LogError, NewerIncarnationError) as error:
                     fatal.append(error)
@@ -164,7 +164,8 @@ class Desk:
             raise fatal[0]
         return tuple(failed)
 
-    async def _has_handled(self, name: str, handle: Callable[[str], Awaitable[None]]) -> bool:
+    async def has_handled(self, name: str, handle: Callable[[str], Awaitable[None]]) -> bool:
+        """Handle one run. False: it ran into an error, which is told; the log's is raised."""
         try:
             await handle(name)
         except (LogError, NewerIncarnationError):

@@ -198,11 +198,12 @@ def _observer(parts: Parts, shared: _Shared, outpost: Outpost) -> Observer:
 def _converger(parts: Parts, shared: _Shared, outpost: Outpost) -> Converger:
     return Converger(
         outpost=outpost,
-        desk=_desk(parts, shared, "converger", at_once=min(parts.runs_at_once, ACTED_AT_ONCE)),
+        desk=_desk(parts, shared, "converger"),
         roster=shared.roster,
         sight=shared.sight,
         book=shared.book,
         clock=parts.clock,
+        at_once=min(parts.runs_at_once, ACTED_AT_ONCE),
     )
 
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
 
+from broker.loops.converger import Converger
 from broker.loops.engine import Agents
 from broker.loops.outposts import News
 from broker.model.moment import Moment
@@ -86,12 +87,9 @@ def keep_all(agents: Agents, keeper: Keeper, clock: Clock, pace: Pace) -> None:
         look = partial(timed, "observer", observer.tick, ticks, clock)
         looking = partial(keep_looking, look, outpost.news, pause_s, clock)
         keeper.keep(f"observer {outpost.cluster}", looking)
-        keep(
-            f"converger {outpost.cluster}",
-            converger.tick,
-            converger.changes,
-            lambda: pace.converge_s,
-        )
+        act = partial(timed, "converger", converger.tick, ticks, clock)
+        converging = partial(keep_converging, converger, act, lambda: pace.converge_s, clock)
+        keeper.keep(f"converger {outpost.cluster}", converging)
     placer, carrier, validator = agents.placer, agents.carrier, agents.validator
     keep("placer", placer.tick, placer.changes, place_s)
     keep("validator", validator.tick, validator.changes, lambda: IDLE_S)
@@ -140,6 +138,17 @@ async def keep_going(
         if len(news) >= MANY:
             await clock.sleep(GATHER_S)
         await news.wait_within(pause_s())
+
+
+async def keep_converging(
+    converger: Converger,
+    tick: Callable[[], Awaitable[None]],
+    pause_s: Callable[[], float],
+    clock: Clock,
+) -> None:
+    """Tick for ever, as ``keep_going`` does; what ticks began goes on beside them."""
+    async with converger.acting():
+        await keep_going(tick, converger.changes, pause_s, clock)
 
 
 async def keep_looking(

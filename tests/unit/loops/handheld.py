@@ -125,15 +125,21 @@ class Handheld:
         self.readings.wait(seconds)
         agents = self.agents
         for _ in range(6):
-            for observer in agents.observers:
-                await observer.tick()
-            await agents.validator.tick()
-            await agents.placer.tick()
-            await agents.carrier.tick()
+            await self.decide()
             for converger in agents.convergers:
-                await converger.tick()
+                async with converger.acting():
+                    await converger.tick()
             await agents.pruner.tick()
             await agents.reaper.tick()
+
+    async def decide(self) -> None:
+        """Let those tick that look and decide."""
+        agents = self.agents
+        for observer in agents.observers:
+            await observer.tick()
+        await agents.validator.tick()
+        await agents.placer.tick()
+        await agents.carrier.tick()
 
     async def submit(self, name: str = "digits", workload: Workload | None = None) -> str:
         """Submit a gang of two nodes."""

@@ -359,3 +359,26 @@ async def test_the_orders_of_several_runs_wait_for_their_cluster_together(tmp_pa
         broker.clusters["alpha"].before_answer = meet
         await broker.settle()
         assert met == {0, 1}
+
+
+async def test_a_cluster_that_is_slow_to_answer_for_one_run_is_sent_those_of_others(
+    tmp_path: Path,
+) -> None:
+    async with handheld(tmp_path, "alpha", runs_at_once=8) as broker:
+        alpha, [converger] = broker.clusters["alpha"], broker.agents.convergers
+        answered = asyncio.Event()
+
+        async def wait() -> None:
+            await answered.wait()
+
+        alpha.before_answer = wait
+        async with converger.acting():
+            for name in ("slow", "next"):
+                await broker.submit(name)
+                for _ in range(6):
+                    await broker.decide()
+                    await converger.tick()
+                    await asyncio.sleep(0)
+            orders = [one.run_key for one in alpha.heard if isinstance(one, Queue)]
+            answered.set()
+        assert orders == [broker.run(f"teams/vision/runs/{one}").uid for one in ("slow", "next")]
