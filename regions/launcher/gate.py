@@ -83,12 +83,18 @@ def stand_at_gate(place: Place, ear: Ear) -> Tuple[Union[Run, Leave], Optional[l
                 return Leave(cause), step.grant
             if known.is_prepared:
                 continue
-        ear.sleep(pause_s(place.settings.gate_poll_s, known.looks))
+        settings = place.settings
+        ear.sleep(pause_s(settings.gate_poll_s, known.looks, settings.world_size))
         known.looks += 1
 
 
-def pause_s(poll_s: float, looks: int) -> float:
-    """Return how long to wait after a look, by how many waits there were before, in seconds."""
+def pause_s(poll_s: float, looks: int, world_size: int) -> float:
+    """Return how long to wait after a look, by how many waits there were before, in seconds.
+
+    Who is a whole gang waits for nobody: it sees its own count move by looking once more.
+    """
+    if looks == 0 and world_size == 1:
+        return 0.0
     return min(poll_s, poll_s / EAGER * SLOWER ** min(looks, 100))
 
 
