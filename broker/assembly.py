@@ -29,9 +29,7 @@ from broker.service.bundles import BundleFolder
 from broker.service.ports import Ports
 from broker.store.ledger import Ledger
 from broker.store.streams import BROKER_STREAM
-from regions.launcher.store import DirectoryStore as LauncherStore
 from replicator.stores.directory import DirectoryStore
-from replicator.stores.port import ContentStore
 from replicator.transfers import Transfers
 
 RUNS_AT_ONCE = 32  # commands of an agent that one fsync may serve
@@ -103,9 +101,10 @@ async def assemble(
     ids = Ids()
     bundles = BundleFolder(data / "uploads" / "bundles", size_max=config.data.bundle_max_bytes)
     uploads = await asyncio.to_thread(_prepare, data / "uploads", bundles)
-    stores: dict[str, ContentStore] = {
-        region: DirectoryStore(path) for region, path in fleet.stores.items()
-    }
+    # A bucket's identity may have to be asked for over the network.
+    stores = await asyncio.to_thread(
+        lambda: {region: place.content() for region, place in fleet.stores.items()}
+    )
     content = Content(
         stores=stores,
         uploads=uploads,
@@ -122,8 +121,12 @@ async def assemble(
             regions_needing_image=fleet.regions_needing_image,
             draws=ids,
             clock=clock,
-            folders=fleet.stores,
-            controls={region: LauncherStore(str(path)) for region, path in fleet.stores.items()},
+            folders={
+                region: place.folder
+                for region, place in fleet.stores.items()
+                if place.folder is not None
+            },
+            controls={region: place.control() for region, place in fleet.stores.items()},
             retention_s=config.data.retention_days * DAY_S,
             off_loop=in_thread,
             runs_at_once=RUNS_AT_ONCE,

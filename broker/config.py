@@ -19,6 +19,7 @@ from broker.config_registry import Registry
 from regions.gcp.prices.terms import Factor, Sunk, Terms
 from regions.kueue.profile_rules import is_network
 from regions.kueue.profiles import Reach
+from regions.launcher.store import GS, InvalidKey, location_of
 
 MAX_CONFIG_BYTES = 1 << 20
 Pause = Annotated[float, Meta(ge=0.05, le=3600)]
@@ -146,7 +147,9 @@ class Kueue(_Section, frozen=True, kw_only=True, tag_field="kind", tag="kueue"):
 
     def problems(self) -> Iterator[tuple[str, str]]:
         """Say what cannot be, as (field, sentence)."""
-        for field in ("store", "profiles", *(["kubeconfig"] if self.kubeconfig else [])):
+        if why := _place_problem(self.store):
+            yield "store", why
+        for field in ("profiles", *(["kubeconfig"] if self.kubeconfig else [])):
             if not Path(getattr(self, field)).is_absolute():
                 yield field, "is not an absolute path"
         if sum(map(bool, (self.kubeconfig, self.in_cluster, self.gke))) != 1:
@@ -160,6 +163,19 @@ class Kueue(_Section, frozen=True, kw_only=True, tag_field="kind", tag="kueue"):
             price = flavor.price_per_gpu_hour
             if price is not None and not (price.is_finite() and 0 <= price <= MAX_PRICE):
                 yield f"flavors.{name}.price_per_gpu_hour", f"is not between 0 and {MAX_PRICE}"
+
+
+class Buckets(_Section, frozen=True, kw_only=True):
+    """How buckets of Google's are reached, where they are regions' stores."""
+
+    endpoint: Annotated[str, Meta(pattern=r"^(https?://[A-Za-z0-9.:-]{1,253})?\Z")] = ""
+    tokens: str = ""
+
+    def problems(self) -> Iterator[tuple[str, str]]:
+        """Say what cannot be, as (field, sentence)."""
+        is_source = self.tokens.startswith(("/", "http://"))
+        if self.tokens and not is_source:
+            yield "tokens", "is neither an absolute path nor an http:// address"
 
 
 class Prices(_Section, frozen=True, kw_only=True):
@@ -192,6 +208,7 @@ class Config(_Section, frozen=True, kw_only=True):
     metrics: Metrics = Metrics()
     loops: Loops = Loops()
     prices: Prices = Prices()
+    buckets: Buckets = Buckets()
     clusters: tuple[Cluster, ...] = ()
     registries: tuple[Registry, ...] = ()
 
@@ -199,6 +216,8 @@ class Config(_Section, frozen=True, kw_only=True):
         """Refuse what contradicts itself. Raises ValueError, which decoding reports."""
         for field, why in self.access.problems():
             raise ValueError(f"access.{field}: {why}")
+        for field, why in self.buckets.problems():
+            raise ValueError(f"buckets.{field}: {why}")
         directories = [one.directory for one in self.clusters if isinstance(one, Local)]
         if len(set(directories)) != len(directories):
             raise ValueError("two clusters have one directory")
@@ -242,6 +261,17 @@ def _with_kinds(raw: dict[str, Any]) -> dict[str, Any]:
         return raw
     filled = [{"kind": "local", **one} if isinstance(one, dict) else one for one in clusters]
     return {**raw, "clusters": filled}
+
+
+def _place_problem(text: str) -> str:
+    """Say why nothing can be a store there, or nothing."""
+    if not text.startswith(GS):
+        return "" if Path(text).is_absolute() else "is neither an absolute path nor gs://BUCKET"
+    try:
+        location_of(text)
+    except InvalidKey as error:
+        return str(error)
+    return ""
 
 
 def _in_words(message: str) -> str:

@@ -42,6 +42,11 @@ FIELDS: dict[str, str] = {
     "prices.sunk": "Reservations that are paid for already, and cost a run nothing more, such as"
     ' { accelerator = "H100", region = "us-central1" }. Any other costs what it would on demand,'
     " and takes no run while nobody knows that price.",
+    "buckets.endpoint": "Who serves the buckets that are regions' stores, for brokerd and gangs;"
+    " empty: Google.",
+    "buckets.tokens": "Where brokerd has the token that opens them: a file that somebody keeps"
+    " fresh, or an address that answers as the metadata server; empty: Application Default"
+    " Credentials. Gangs have their own, see store_tokens of a pod profile.",
     "clusters[local].kind": "local: an embedded cluster on this machine.",
     "clusters[local].directory": "Where the embedded cluster keeps its state.",
     "clusters[local].world": "Its own file: its name, region, store, queues and flavors.",
@@ -49,7 +54,8 @@ FIELDS: dict[str, str] = {
     "clusters[kueue].name": "What users and logs call the cluster.",
     "clusters[kueue].region": "The region that it stands in. Clusters of one region share a store.",
     "clusters[kueue].namespace": "The namespace in which gangs are made.",
-    "clusters[kueue].store": "The directory of the region's store, as brokerd reaches it.",
+    "clusters[kueue].store": "The region's store: a directory, as brokerd reaches it, or"
+    " gs://BUCKET/FOLDER, which it and the gangs reach as it is.",
     "clusters[kueue].profiles": "A TOML file of pod profiles: what every gang of a flavor gets, and"
     " where its processes find the store.",
     "clusters[kueue].kubeconfig": "How it is reached: a kubeconfig file, or one of the next three.",
@@ -65,8 +71,9 @@ FIELDS: dict[str, str] = {
     " bootstrap` made, or else all of the cluster.",
     "clusters[kueue].allows_host_paths": "Whether profiles may show gangs directories of nodes.",
     "clusters[kueue].store_reach": "Where the store is on the network, for gangs that reach it over"
-    " the network from within, as through gcsfuse or NFS: their enclaves let that through. Such as"
-    ' { cidr = "10.8.0.2/32", ports = [2049] }; without ports it is every port.',
+    " the network from within, as a bucket or NFS: their enclaves let that through. Such as"
+    ' { cidr = "10.8.0.2/32", ports = [2049] }, or where Google answers for your network, as'
+    ' { cidr = "199.36.153.8/30", ports = [443] }; without ports it is every port.',
     "clusters[kueue].gate_poll_s": "How often a gang at its gate looks at the store, in seconds;"
     " training, three times as seldom.",
     "clusters[kueue].flavors": "By flavor, what its nodes' labels do not tell, or tell otherwise.",

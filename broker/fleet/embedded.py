@@ -5,14 +5,15 @@ looked for and not made, for an empty one in the place of a disk that is not mou
 nothing was ever started in it. Read ``EmbeddedLink.start``.
 """
 
+import asyncio
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from broker.fleet.fleet import Fleet, Work
+from broker.fleet.places import Place
 from broker.loops.outposts import Outpost
-from regions.launcher.store import DirectoryStore
 from regions.local.client import LocalCluster
 from regions.local.config import WorldConfig
 from regions.local.spawn import (
@@ -32,6 +33,7 @@ class EmbeddedMember:
 
     directory: Path
     world: WorldConfig
+    store: Place
     needs_image: bool = False  # it runs what stands on this machine
 
     @property
@@ -43,11 +45,6 @@ class EmbeddedMember:
     def region(self) -> str:
         """Where it stands."""
         return self.world.region
-
-    @property
-    def store(self) -> Path:
-        """Its region's store."""
-        return Path(self.world.store)
 
     def connect(self) -> "EmbeddedLink":
         """Return the way to it."""
@@ -66,7 +63,7 @@ class EmbeddedLink:
             cluster=member.cluster,
             region=member.region,
             socket=socket_of(member.directory),
-            store=member.store,
+            store=member.store.control(),
         )
 
     @property
@@ -84,7 +81,7 @@ class EmbeddedLink:
         member = self._member
         was_there = has_lived(member.directory)
         if not was_there:
-            DirectoryStore.create(member.world.store)
+            await asyncio.to_thread(_make, member.store, member.region)
         try:
             await ensure_running(self.port, member.directory, member.world, lifeline)
         except ClusterDidNotStartError as error:
@@ -105,6 +102,13 @@ class EmbeddedLink:
 
     async def close(self) -> None:
         """Nothing is held of it."""
+
+
+def _make(store: Place, region: str) -> None:
+    """Make the store of a new cluster, its directory too: it is of this machine, as the cluster."""
+    if store.folder is not None:
+        store.folder.mkdir(parents=True, exist_ok=True)
+    store.mark(region)
 
 
 def embedded(fleet: Fleet) -> Mapping[Path, LocalCluster]:

@@ -8,9 +8,9 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Protocol
 
+from broker.fleet.places import Place, Places
 from broker.loops.outposts import Outpost
 from broker.loops.running import Keeper
 
@@ -63,8 +63,8 @@ class Member(Protocol):
         ...
 
     @property
-    def store(self) -> Path:
-        """Its region's store, as brokerd reaches it."""
+    def store(self) -> Place:
+        """Its region's store."""
         ...
 
     @property
@@ -82,9 +82,11 @@ class Fleet:
     """The clusters that a configuration names.
 
     ``works`` is what goes on for several of them, ``troubles`` what it cannot do, in sentences.
+    ``places`` are where their stores are.
     """
 
     members: tuple[Member, ...]
+    places: Places
     works: tuple[tuple[str, Work], ...] = ()
     troubles: Troubles = tuple
 
@@ -94,7 +96,7 @@ class Fleet:
         return tuple(sorted({each.region for each in self.members}))
 
     @property
-    def stores(self) -> Mapping[str, Path]:
+    def stores(self) -> Mapping[str, Place]:
         """Each region's store."""
         return {each.region: each.store for each in self.members}
 
@@ -110,6 +112,7 @@ class Fleet:
             regions=tuple(each.region for each in self.members),
             shared=self.works,
             troubles=self.troubles,
+            places=self.places,
         )
 
 
@@ -121,6 +124,7 @@ class Links:
     regions: tuple[str, ...]
     shared: tuple[tuple[str, Work], ...]
     troubles: Troubles
+    places: Places
 
     @property
     def outposts(self) -> tuple[Outpost, ...]:
@@ -156,5 +160,6 @@ class Links:
     async def close(self) -> None:
         """Let go of all."""
         async with AsyncExitStack() as stack:
+            stack.callback(self.places.close)
             for link in self.links:
                 stack.push_async_callback(link.close)

@@ -1,8 +1,7 @@
 """A cluster of Kubernetes with Kueue, as a configuration names it (imports its client).
 
 The rule: nothing is asked of a cluster to join it; one that does not answer is an outage of its
-region. Its store is a directory that ops mounted: it is marked as a store when the log meets it for
-the first time, and never again. Read ``KueueLink`` first.
+region. Read ``KueueLink`` first.
 """
 
 import asyncio
@@ -12,23 +11,23 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from broker.config import ConfigError, Flavor, Kueue
+from broker.config import Buckets, ConfigError, Flavor, Kueue
 from broker.fleet.fleet import Work
+from broker.fleet.places import Place, Places
 from broker.fleet.pricing import Pricing
 from broker.loops.outposts import Outpost
-from broker.options import StartError
 from regions.kueue.access import Api
 from regions.kueue.clock import SystemClock
 from regions.kueue.cluster import KueueCluster
 from regions.kueue.credentials import Credentials, Found, InCluster, Kubeconfig
 from regions.kueue.flavors import FlavorSettings
-from regions.kueue.profile_rules import ProfileError, read_profiles
+from regions.kueue.profile_rules import ProfileError, read_profiles, store_problem
 from regions.kueue.profiles import Profiles
 from regions.kueue.queue_view import QueueSettings
 from regions.kueue.scout import Scout
-from regions.kueue.site import Pace
+from regions.kueue.site import Bucket, Pace
 from regions.kueue.sites import KueueSettings
-from regions.launcher.store import MARKER, DirectoryStore
+from regions.launcher.store import GS, location_of
 
 MAX_PROFILES_BYTES = 1 << 20
 LEAST_FRESH_S, FRESH_POLLS = 4.0, 15
@@ -44,6 +43,7 @@ class KueueMember:
     entry: Kueue
     settings: KueueSettings
     credentials: Credentials
+    store: Place
     scout: Scout | None = None
     needs_image: bool = True
 
@@ -56,11 +56,6 @@ class KueueMember:
     def region(self) -> str:
         """Where it stands."""
         return self.entry.region
-
-    @property
-    def store(self) -> Path:
-        """Its region's store, as brokerd reaches it."""
-        return Path(self.entry.store)
 
     def connect(self) -> "KueueLink":
         """Return the way to it."""
@@ -78,7 +73,7 @@ class KueueLink:
         self._api = Api(member.credentials, clock)
         self.port = KueueCluster(
             self._api,
-            DirectoryStore(str(member.store)),
+            member.store.control(),
             member.settings,
             clock=clock,
             chance=random.Random(),
@@ -100,7 +95,7 @@ class KueueLink:
     async def start(self, lifeline: int | None, *, is_known: bool) -> None:
         """Mark the store of a region that is new as one. Raises StartError where it cannot be."""
         if not is_known:
-            await asyncio.to_thread(_mark, self._member)
+            await asyncio.to_thread(self._member.store.mark, self._member.region)
 
     async def mend(self, lifeline: int | None) -> None:
         """Nothing of it is ours to start."""
@@ -111,13 +106,21 @@ class KueueLink:
 
 
 def members_of(
-    named: Mapping[int, Kueue], pricing: Pricing
+    named: Mapping[int, Kueue], pricing: Pricing, places: Places, buckets: Buckets
 ) -> tuple[list[KueueMember], tuple[tuple[str, Work], ...]]:
     """Return the members by their place in the configuration, and what goes on for several.
 
     Raises ConfigError.
     """
-    members = [_member(f"clusters[{at}]", one, pricing) for at, one in named.items()]
+    members = [
+        KueueMember(
+            entry=one,
+            settings=settings_of(one, _profiles(f"clusters[{at}]", one), pricing, buckets),
+            credentials=_credentials(one),
+            store=places.at(one.store),
+        )
+        for at, one in named.items()
+    ]
     if not any(each.entry.gke for each in members):
         return members, ()
 
@@ -131,15 +134,9 @@ def members_of(
     return scouted, projects.works
 
 
-def _member(at: str, entry: Kueue, pricing: Pricing) -> KueueMember:
-    return KueueMember(
-        entry=entry,
-        settings=settings_of(entry, _profiles(at, entry), pricing),
-        credentials=_credentials(entry),
-    )
-
-
-def settings_of(entry: Kueue, profiles: Profiles, pricing: Pricing) -> KueueSettings:
+def settings_of(
+    entry: Kueue, profiles: Profiles, pricing: Pricing, buckets: Buckets
+) -> KueueSettings:
     """Return a cluster's settings, as it takes them."""
     poll_s = entry.gate_poll_s
     fresh_s = max(LEAST_FRESH_S, FRESH_POLLS * poll_s)
@@ -158,6 +155,7 @@ def settings_of(entry: Kueue, profiles: Profiles, pricing: Pricing) -> KueueSett
             price_of=pricing.at(entry.region),
         ),
         profiles=profiles,
+        bucket=_bucket(entry, buckets),
         store_reach=entry.store_reach,
         is_gke=entry.has_gke_nodes or bool(entry.gke),
         priority_classes=frozenset(entry.priority_classes),
@@ -169,6 +167,12 @@ def settings_of(entry: Kueue, profiles: Profiles, pricing: Pricing) -> KueueSett
         ),
         gate_fresh_s=fresh_s,
     )
+
+
+def _bucket(entry: Kueue, buckets: Buckets) -> Bucket | None:
+    if not entry.store.startswith(GS):
+        return None
+    return Bucket(location=location_of(entry.store), endpoint=buckets.endpoint)
 
 
 def _flavor(said: Flavor) -> FlavorSettings:
@@ -192,13 +196,17 @@ def _profiles(at: str, entry: Kueue) -> Profiles:
         if len(data) > MAX_PROFILES_BYTES:
             raise ConfigError(f"{at}.profiles: {path} is larger than {MAX_PROFILES_BYTES} bytes")
         raw = tomllib.loads(data.decode())
-        return read_profiles(raw, allows_host_paths=entry.allows_host_paths)
+        profiles = read_profiles(raw, allows_host_paths=entry.allows_host_paths)
     except OSError as error:
         raise ConfigError(f"{at}.profiles: {path} cannot be read: {error.strerror}") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
         raise ConfigError(f"{at}.profiles: {path} is not TOML: {error}") from error
     except ProfileError as error:
         raise ConfigError(f"{at}.profiles: {path}: {error}") from error
+    for name, profile in (("default", profiles.default), *profiles.flavors.items()):
+        if why := store_problem(profile, is_bucket=entry.store.startswith(GS)):
+            raise ConfigError(f"{at}.profiles: {path}: {name}.{why}")
+    return profiles
 
 
 def _credentials(entry: Kueue) -> Credentials:
@@ -210,21 +218,3 @@ def _credentials(entry: Kueue) -> Credentials:
     from broker.fleet.google import OwnDoors, find_endpoint
 
     return Found(find=find_endpoint(entry.gke, OwnDoors()))
-
-
-def _mark(member: KueueMember) -> None:
-    """Mark a directory as a store. An absent one is not made: a disk may have to be mounted."""
-    store, region = member.store, member.region
-    if not store.is_dir():
-        raise StartError(
-            f"the store of {region}, {store}, is no directory: mount or make it, so that the pods"
-            " of its clusters reach it too"
-        )
-    if (store / MARKER).exists():
-        return
-    try:
-        DirectoryStore.create(str(store))
-    except OSError as error:
-        raise StartError(
-            f"the store of {region}, {store}, cannot be written: {error.strerror}"
-        ) from error

@@ -11,6 +11,7 @@ from broker.config import Config, Kueue, Local
 from broker.embedded import default_worlds
 from broker.fleet.embedded import EmbeddedMember
 from broker.fleet.fleet import Fleet, Member
+from broker.fleet.places import Places
 from broker.options import StartError
 from regions.local import config as worlds
 
@@ -20,28 +21,37 @@ def open_fleet(config: Config, data: Path) -> Fleet:
 
     Raises ConfigError or StartError.
     """
+    places = Places(config.buckets)
     if not config.clusters:
         default = default_worlds(data).items()
-        return Fleet(members=tuple(EmbeddedMember(directory=d, world=w) for d, w in default))
+        return Fleet(members=tuple(_embedded(d, w, places) for d, w in default), places=places)
     local = [each for each in config.clusters if isinstance(each, Local)]
     members: list[Member] = [
-        EmbeddedMember(directory=Path(one.directory), world=worlds.load(Path(one.world)))
-        for one in local
+        _embedded(Path(one.directory), worlds.load(Path(one.world)), places) for one in local
     ]
     _check_directories(local)
     if len(local) == len(config.clusters):
         _check_apart(members)
-        return Fleet(members=tuple(members))
+        return Fleet(members=tuple(members), places=places)
 
     from broker.fleet.kueue import members_of
     from broker.fleet.pricing import open_pricing
 
     pricing = open_pricing(config.prices, data)
     named = {at: one for at, one in enumerate(config.clusters) if isinstance(one, Kueue)}
-    joined, works = members_of(named, pricing)
+    joined, works = members_of(named, pricing, places, config.buckets)
     members += joined
     _check_apart(members)
-    return Fleet(members=tuple(members), works=(*pricing.works, *works), troubles=pricing.troubles)
+    return Fleet(
+        members=tuple(members),
+        places=places,
+        works=(*pricing.works, *works),
+        troubles=pricing.troubles,
+    )
+
+
+def _embedded(directory: Path, world: worlds.WorldConfig, places: Places) -> EmbeddedMember:
+    return EmbeddedMember(directory=directory, world=world, store=places.at(world.store))
 
 
 def _check_directories(local: Iterable[Local]) -> None:
@@ -56,10 +66,10 @@ def _check_directories(local: Iterable[Local]) -> None:
 def _check_apart(members: Iterable[Member]) -> None:
     """Refuse two clusters of one name, a region with two stores, and a store of two regions."""
     clusters: set[str] = set()
-    stores: dict[str, Path] = {}
-    regions: dict[Path, str] = {}
+    stores: dict[str, str] = {}
+    regions: dict[str, str] = {}
     for each in members:
-        store, region = each.store.resolve(), each.region
+        store, region = each.store.location, each.region
         if each.cluster in clusters:
             raise StartError(f"cluster {each.cluster} is named twice")
         clusters.add(each.cluster)

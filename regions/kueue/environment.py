@@ -109,7 +109,7 @@ def _protocol(queue: Queue, site: Site) -> dict[str, str]:
         "BROKER_RUN": queue.run_name,
         "BROKER_RUN_KEY": queue.run_key,
         "BROKER_PLACEMENT": queue.placement,
-        "BROKER_STORE": site.profile.store,
+        **_store(site),
         "BROKER_REGION": site.region,
         "BROKER_CLUSTER": site.cluster,
         "BROKER_WORK_DIR": WORK_DIR,
@@ -122,6 +122,18 @@ def _protocol(queue: Queue, site: Site) -> dict[str, str]:
         "BROKER_NOTICE_S": _seconds(own.notice_s),
         "BROKER_GRACE_S": _seconds(own.grace_s),
     }
+
+
+def _store(site: Site) -> dict[str, str]:
+    """Return where the region's store is, and for a bucket who opens it."""
+    bucket = site.bucket
+    if bucket is None:
+        return {"BROKER_STORE": site.profile.store}
+    said = {
+        "BROKER_STORE_ENDPOINT": bucket.endpoint,
+        "BROKER_STORE_TOKENS": site.profile.store_tokens,
+    }
+    return {"BROKER_STORE": bucket.location, **{name: said[name] for name in said if said[name]}}
 
 
 def verbatim(text: str) -> str:

@@ -241,13 +241,15 @@ def _notes(queue: Queue, site: Site) -> tuple[str, ...]:
 
 
 def _far_buckets(queue: Queue, site: Site) -> Iterable[str]:
-    """Say which buckets the enclave keeps the gang from: gcsfuse runs within it."""
+    """Say which buckets the enclave keeps the gang from: gcsfuse and launcher run within it."""
     profile = site.profile
     if queue.internet or site.store_reach or profile.reach or profile.is_on_host_network:
         return
-    for volume in profile.volumes:
-        if volume.bucket:
-            yield (
-                f"Its enclave lets nothing through to bucket {volume.bucket}: name Google's range"
-                " in reach of the profile, or in store_reach of the cluster."
-            )
+    names = [f"bucket {volume.bucket}" for volume in profile.volumes if volume.bucket]
+    if site.bucket is not None:
+        names.append(f"the store, {site.bucket.location}")
+    for name in names:
+        yield (
+            f"Its enclave lets nothing through to {name}: name Google's range"
+            " in reach of the profile, or in store_reach of the cluster."
+        )

@@ -18,6 +18,8 @@ from regions.kueue.site import Site
 TRAIN = "train"
 """The container that trains; its output is the rank's log."""
 DEFAULT_SHM_BYTES = 8 << 30
+SECRET_MODE = 0o440
+"""For the process, by its group, and for nobody else."""
 _GCSFUSE = {"gke-gcsfuse/volumes": "true"}
 _KEPT_BY_AUTOSCALER = {"cluster-autoscaler.kubernetes.io/safe-to-evict": "false"}
 """Otherwise the autoscaler takes a machine away to pack others better, and the training with it."""
@@ -134,7 +136,7 @@ def _volumes(queue: Queue, profile: Profile, launcher: str) -> list[dict[str, An
         found.append({"name": "broker-tmp", "emptyDir": {}})
     found += [{"name": volume.name, **_source(volume)} for volume in profile.volumes]
     found += [
-        {"name": f"broker-secret-{at}", "secret": {"secretName": name, "defaultMode": 0o440}}
+        {"name": f"broker-secret-{at}", "secret": {"secretName": name, "defaultMode": SECRET_MODE}}
         for at, (name, _, path) in enumerate(queue.secrets)
         if path
     ]
@@ -151,6 +153,8 @@ def _source(volume: Volume) -> dict[str, Any]:
             attributes["mountOptions"] = volume.options
         driver = {"driver": "gcsfuse.csi.storage.gke.io", "readOnly": volume.is_read_only}
         return {"csi": {**driver, "volumeAttributes": attributes}}
+    if volume.secret:
+        return {"secret": {"secretName": volume.secret, "defaultMode": SECRET_MODE}}
     if volume.host_path:
         return {"hostPath": {"path": volume.host_path, "type": "Directory"}}
     if volume.memory_bytes:
@@ -160,7 +164,7 @@ def _source(volume: Volume) -> dict[str, Any]:
 
 def _mount(volume: Volume) -> dict[str, Any]:
     mount: dict[str, Any] = {"name": volume.name, "mountPath": volume.mount_path}
-    return {**mount, "readOnly": True} if volume.is_read_only else mount
+    return {**mount, "readOnly": True} if volume.is_read_only or volume.secret else mount
 
 
 def _sidecar(profile: Profile, sidecar: Sidecar) -> dict[str, Any]:

@@ -13,7 +13,15 @@ import msgspec
 from msgspec import Struct
 
 from regions.kueue import names
-from regions.kueue.profiles import Profile, Profiles, Sidecar, Volume, find_volume, is_within
+from regions.kueue.profiles import (
+    Profile,
+    Profiles,
+    Sidecar,
+    Volume,
+    find_volume,
+    is_within,
+    volume_of,
+)
 
 LAUNCHER_DIR, WORK_DIR, SHM_DIR = "/broker/launcher", "/broker/work", "/dev/shm"
 RESERVED_DIRS = ("/broker", SHM_DIR, "/proc", "/sys")
@@ -100,8 +108,9 @@ def problems(profile: Profile, allows_host_paths: bool) -> Iterable[str]:
 
 
 def _about_volumes(profile: Profile, allows_host_paths: bool) -> Iterable[str]:
-    if find_volume(profile) is None:
-        yield f"store: {profile.store} is in none of the volumes"
+    for field, path in (("store", profile.store), ("store_tokens", profile.store_tokens)):
+        if path and volume_of(profile, path) is None:
+            yield f"{field}: {path} is in none of the volumes"
     for volume in profile.volumes:
         at = f"volumes.{volume.name}"
         kinds = [kind for kind in _KINDS if getattr(volume, kind)]
@@ -115,12 +124,14 @@ def _about_volumes(profile: Profile, allows_host_paths: bool) -> Iterable[str]:
             yield f"{at}.bucket: {volume.bucket!r} is no name of a bucket"
         if volume.claim and not names.is_object_name(volume.claim):
             yield f"{at}.claim: {volume.claim!r} is no name of a claim"
+        if volume.secret and not names.is_object_name(volume.secret):
+            yield f"{at}.secret: {volume.secret!r} is no name of a secret"
         if volume.options and not volume.bucket:
             yield f"{at}.options: only a bucket has options"
         why = mount_problem(volume.mount_path)
         if why:
             yield f"{at}.mount_path: {why}"
-        if volume.is_read_only and volume is find_volume(profile):
+        if (volume.is_read_only or volume.secret) and volume is find_volume(profile):
             yield f"{at}.is_read_only: gangs write their starts and checkpoints into the store"
     for path, count in Counter(volume.mount_path for volume in profile.volumes).items():
         if count > 1:
@@ -128,7 +139,18 @@ def _about_volumes(profile: Profile, allows_host_paths: bool) -> Iterable[str]:
     yield from _twice("volumes", profile.volumes)
 
 
-_KINDS = ("claim", "bucket", "host_path", "scratch_bytes", "memory_bytes")
+_KINDS = ("claim", "bucket", "secret", "host_path", "scratch_bytes", "memory_bytes")
+
+
+def store_problem(profile: Profile, *, is_bucket: bool) -> str:
+    """Say why a gang would not find its region's store by the profile, or nothing."""
+    if is_bucket and profile.store:
+        return "store: a bucket is reached as it is, without a directory; leave the field out"
+    if not is_bucket and not profile.store:
+        return "store is missing: where a process finds the region's store"
+    if not is_bucket and profile.store_tokens:
+        return "store_tokens: a directory is opened by no token"
+    return ""
 
 
 def _about_sidecars(profile: Profile) -> Iterable[str]:

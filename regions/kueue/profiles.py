@@ -33,15 +33,17 @@ class Volume(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A directory that each process of the gang finds at ``mount_path``.
 
     ``claim`` is a PersistentVolumeClaim of the namespace (Filestore and every other shared disk
-    come so), ``bucket`` one of Cloud Storage through gcsfuse, ``host_path`` a directory of the
-    machine, ``scratch_bytes`` and ``memory_bytes`` are empty at the start and gone with the
-    process; just one of them is set. ``options`` are gcsfuse's mount options.
+    come so), ``bucket`` one of Cloud Storage through gcsfuse, ``secret`` a Secret of the namespace,
+    which is only read, ``host_path`` a directory of the machine, ``scratch_bytes`` and
+    ``memory_bytes`` are empty at the start and gone with the process; just one of them is set.
+    ``options`` are gcsfuse's mount options.
     """
 
     name: Label
     mount_path: Path
     claim: Text = ""
     bucket: Text = ""
+    secret: Text = ""
     host_path: Text = ""
     scratch_bytes: Bytes | None = None
     memory_bytes: Bytes | None = None
@@ -78,7 +80,9 @@ class Reach(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 class Profile(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What every gang of a flavor gets. Sizes in bytes, cpu in thousandths, durations in seconds.
 
-    ``store`` is where a process finds its region's store; it lies in one of ``volumes``.
+    ``store`` is where a process finds its region's store, if that is a directory; it lies in one of
+    ``volumes``. ``store_tokens`` is the file of the token that opens it, if it is a bucket (empty:
+    Google's metadata server has one), which somebody keeps fresh.
     ``cpu_millis`` and ``memory_bytes`` are for runs that ask for none (None: they get no bound).
     ``shm_bytes`` None: half of the memory. ``reach`` has to hold the store, if it is reached over
     the network from within the gang, as a file system of the machine is not.
@@ -87,7 +91,8 @@ class Profile(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     machines stand close together. ``interpreter`` is what runs the launcher in the run's image.
     """
 
-    store: Path
+    store: Path | Literal[""] = ""
+    store_tokens: Path | Literal[""] = ""
     volumes: tuple[Volume, ...] = ()
     reach: tuple[Reach, ...] = ()
     shm_bytes: Bytes | None = None
@@ -178,7 +183,12 @@ def _list(words: tuple[str, ...]) -> str:
 
 def find_volume(profile: Profile) -> Volume | None:
     """Return the volume that holds the region's store, None when none does."""
-    holds = [v for v in profile.volumes if is_within(profile.store, v.mount_path)]
+    return volume_of(profile, profile.store)
+
+
+def volume_of(profile: Profile, path: str) -> Volume | None:
+    """Return the volume that holds a path, None when none does."""
+    holds = [v for v in profile.volumes if is_within(path, v.mount_path)]
     return max(holds, key=lambda volume: len(volume.mount_path), default=None)
 
 

@@ -22,12 +22,21 @@ class Pace:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Bucket:
+    """A region's store that is ``gs://bucket/folder``; ``endpoint`` empty: Google serves it."""
+
+    location: str
+    endpoint: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Site:
     """One flavor of one queue of one cluster.
 
     ``node_labels`` and ``taints`` are the flavor's own, ``topology`` is the name of its Topology
     (empty: none). ``accelerator_label``: on GKE, the node label's value for the accelerator that is
     wanted, empty elsewhere. ``priority_classes`` are the cluster's classes for our gangs, by name.
+    ``bucket``: the region's store, where it is one; else a process finds it where its profile says.
     ``store_reach``: where the region's store is on the network, as every gang of it needs it.
     ``window_s``: how long a machine that is taken back leaves to its pods, as its pool is told to;
     None: nobody tells.
@@ -43,6 +52,7 @@ class Site:
     priority_classes: Mapping[str, int]
     profile: Profile
     accelerator_label: str = ""
+    bucket: Bucket | None = None
     store_reach: tuple[Reach, ...] = ()
     window_s: float | None = None
     pace: Pace = field(default_factory=Pace)

@@ -16,7 +16,7 @@ from regions.kueue.objects.priority_class import PriorityClass
 from regions.kueue.objects.resource_flavor import ResourceFlavor
 from regions.kueue.profiles import Profiles, Reach
 from regions.kueue.queue_view import QueueSettings
-from regions.kueue.site import Pace, Site
+from regions.kueue.site import Bucket, Pace, Site
 from regions.kueue.snapshot import Seen, Snapshot
 
 
@@ -39,6 +39,7 @@ class KueueSettings:
     profiles: Profiles
     is_gke: bool = False
     priority_classes: frozenset[str] = frozenset()
+    bucket: Bucket | None = None
     store_reach: tuple[Reach, ...] = ()
     pace: Pace = field(default_factory=Pace)
     gate_fresh_s: float = 15.0
@@ -68,6 +69,7 @@ def site_of(
         priority_classes=priority_classes(classes, settings),
         profile=settings.profiles.of(queue.flavor),
         accelerator_label=_accelerator_label(queue, flavor, snapshot) if settings.is_gke else "",
+        bucket=settings.bucket,
         store_reach=settings.store_reach,
         pace=settings.pace,
     )

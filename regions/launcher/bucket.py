@@ -26,7 +26,7 @@ from regions.launcher.store import (
     check_key,
     random_hex,
 )
-from regions.launcher.tokens import NoToken, Tokens
+from regions.launcher.tokens import NoToken, TokenSource
 from regions.launcher.wire import Answer, Wire
 
 ENDPOINT = "https://storage.googleapis.com"
@@ -45,7 +45,7 @@ class BucketStore:
     """A Store in ``gs://bucket/folder``. Threads may share it. ``call_s`` is how long a call is
     sent again while it gets no answer that says something."""
 
-    def __init__(self, location: str, tokens: Tokens, endpoint: str, call_s: float) -> None:
+    def __init__(self, location: str, tokens: TokenSource, endpoint: str, call_s: float) -> None:
         self.location = location
         bucket, _, folder = location[len(GS) :].partition("/")
         self._folder = folder + "/" if folder else ""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import time
-from typing import Optional
+from typing import Optional, Protocol
 from urllib.parse import urlsplit
 
 from regions.launcher.wire import Wire
@@ -27,6 +27,19 @@ _MAX_TOKEN_BYTES = 16 << 10
 
 class NoToken(OSError):
     """None could be had."""
+
+
+class TokenSource(Protocol):
+    """Who gives a store's calls their tokens."""
+
+    def token(self, within_s: float) -> str:
+        """Return a token. Raises NoToken. ``within_s`` is the limit of each wait."""
+
+    def drop(self, token: str) -> None:
+        """Use a token no more: the store did not take it, whatever its end was said to be."""
+
+    def close(self) -> None:
+        """Let go of what is held to have tokens."""
 
 
 class Tokens:

@@ -21,7 +21,7 @@ from regions.cluster import (
     Queue,
     Stage,
 )
-from regions.launcher.store import DirectoryStore
+from regions.launcher.store import Store
 from regions.local import clock, seen, wire
 from regions.local.faults import Fault
 from regions.local.orders import Orders, manifest
@@ -46,7 +46,7 @@ class Deadlines:
 
 
 class LocalCluster:
-    """One embedded cluster behind ``socket``, with the store directory of its region."""
+    """One embedded cluster behind ``socket``, with the store of its region."""
 
     def __init__(
         self,
@@ -54,15 +54,15 @@ class LocalCluster:
         cluster: str,
         region: str,
         socket: Path,
-        store: Path,
+        store: Store,
         deadlines: Deadlines = Deadlines(),
     ) -> None:
         self.cluster = cluster
         self.region = region
         self._socket = socket
         self._deadlines = deadlines
-        self._eye = TimedEye(DirectoryStore(str(store)), deadlines.store_s)
-        self._orders = Orders(self._ask, DirectoryStore(str(store)), deadlines.store_s)
+        self._eye = TimedEye(store, deadlines.store_s)
+        self._orders = Orders(self._ask, store, deadlines.store_s)
         self._known = _Known()
         self._touched: dict[str, float] = {}
         self._last: ClusterObservation | None = None

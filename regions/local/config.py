@@ -12,6 +12,7 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta, Struct
 
+from regions.launcher.store import InvalidKey, location_of
 from regions.local.faults import Fault
 
 Name = Annotated[str, Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,62}\Z")]
@@ -98,15 +99,19 @@ class LauncherConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 class WorldConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One embedded cluster.
 
-    ``store`` is the directory of the region's store. A rank's output keeps its first
-    ``log_head_bytes`` and its last ``log_tail_bytes``. ``keep_ended`` over placements stay visible;
-    of their logs the newest ``keep_logs_bytes`` are kept, for ``keep_logs_s``.
+    ``store`` is the region's store: a directory, or ``gs://bucket/folder``, with what opens it for
+    gangs in ``store_tokens`` and ``store_endpoint``, see ``launcher.settings``. A rank's output
+    keeps its first ``log_head_bytes`` and its last ``log_tail_bytes``. ``keep_ended`` over
+    placements stay visible; of their logs the newest ``keep_logs_bytes`` are kept, for
+    ``keep_logs_s``.
     Gangs meet on a port of ``master_ports``.
     """
 
     cluster: Name
     region: Name
     store: str
+    store_tokens: str = ""
+    store_endpoint: str = ""
     flavors: tuple[FlavorConfig, ...]
     queues: tuple[QueueConfig, ...]
     schedule: tuple[ScheduledFault, ...] = ()
@@ -130,8 +135,10 @@ class WorldConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
             for quota in queue.quotas:
                 if quota.flavor not in flavors:
                     raise ValueError(f"queue {queue.name}: there is no flavor {quota.flavor}")
-        if not Path(self.store).is_absolute():
-            raise ValueError("store is not an absolute path")
+        try:
+            location_of(self.store)
+        except InvalidKey as error:
+            raise ValueError(f"store: {error}") from error
         low, high = self.master_ports
         if not 1024 <= low <= high <= 65_535:
             raise ValueError("master_ports is not a range of ports from 1024 on")

@@ -56,6 +56,8 @@ def _protocol(
         "BROKER_RUN_KEY": spec.run_key,
         "BROKER_PLACEMENT": spec.placement,
         "BROKER_STORE": config.store,
+        "BROKER_STORE_TOKENS": config.store_tokens,
+        "BROKER_STORE_ENDPOINT": config.store_endpoint,
         "BROKER_REGION": config.region,
         "BROKER_WORK_DIR": str(folder),
         "BROKER_EXIT_FILE": str(folder / "exit.json"),

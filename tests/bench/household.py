@@ -20,6 +20,7 @@ from typing import Self
 from broker.embedded import default_worlds
 from broker.sdk import AsyncClient
 from broker.sdk.settings import find
+from regions.launcher.store import DirectoryStore
 from regions.local.client import LocalCluster
 from regions.local.spawn import socket_of
 
@@ -107,7 +108,7 @@ class Household:
                 cluster=world.cluster,
                 region=world.region,
                 socket=socket_of(directory),
-                store=Path(world.store),
+                store=DirectoryStore(world.store),
             )
             for directory, world in default_worlds(self.data).items()
         }

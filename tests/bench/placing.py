@@ -31,6 +31,7 @@ from broker.service.bundles import BundleFolder
 from broker.store.ledger import LOG_NAME, Ledger, open_ledger
 from regions.capacity import FlavorSeen, QueueSeen
 from regions.cluster import ClusterObservation
+from regions.launcher.store import DirectoryStore as LauncherStore
 from regions.local.client import LocalCluster
 from replicator.stores.directory import DirectoryStore
 from replicator.transfers import Transfers
@@ -250,7 +251,7 @@ def _outpost(folder: Path, number: int) -> Outpost:
         cluster=_cluster(number),
         region=_region(number),
         socket=folder / "nobody",
-        store=folder,
+        store=LauncherStore(str(folder)),
     )
     return Outpost(cluster=port.cluster, region=port.region, port=port)
 

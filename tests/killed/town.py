@@ -22,6 +22,7 @@ from pathlib import Path
 from broker.sdk import AsyncClient, BrokerError
 from broker.sdk.settings import find
 from regions.cluster import ClusterUnreachableError, PlacementSeen, Stage
+from regions.launcher.store import DirectoryStore
 from regions.local.client import LocalCluster
 from regions.local.config import (
     FlavorConfig,
@@ -125,7 +126,7 @@ class Town:
             cluster=f"local-{region}",
             region=region,
             socket=socket_of(self._home(region)),
-            store=self._home(region) / "store",
+            store=DirectoryStore(str(self._home(region) / "store")),
         )
 
     def kill_cluster(self, region: str) -> bool:

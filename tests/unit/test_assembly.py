@@ -12,6 +12,7 @@ from broker.embedded import default_worlds
 from broker.fleet.embedded import EmbeddedMember
 from broker.fleet.kueue import KueueMember
 from broker.fleet.opening import open_fleet
+from broker.fleet.places import DirectoryPlace
 from broker.options import StartError
 from regions.cluster import ClusterUnreachableError
 from regions.local.config import WorldConfig, dump
@@ -27,7 +28,9 @@ from regions.local.spawn import (
 @pytest.fixture
 def member(tmp_path: Path) -> EmbeddedMember:
     directory, world = next(iter(default_worlds(tmp_path).items()))
-    return EmbeddedMember(directory=directory, world=world)
+    return EmbeddedMember(
+        directory=directory, world=world, store=DirectoryPlace(path=Path(world.store))
+    )
 
 
 async def test_a_known_cluster_that_does_not_start_is_an_outage_and_its_store_is_not_made(
@@ -145,7 +148,10 @@ def test_a_region_of_real_clusters_needs_images_and_an_embedded_one_does_not(
     fleet = open_fleet(Config(clusters=(make_kueue(tmp_path), local)), tmp_path)
     assert fleet.regions == ("a", "eu-west4")
     assert fleet.regions_needing_image == {"eu-west4"}
-    assert fleet.stores == {"a": Path("/stores/a"), "eu-west4": tmp_path / "store"}
+    assert {region: place.folder for region, place in fleet.stores.items()} == {
+        "a": Path("/stores/a"),
+        "eu-west4": tmp_path / "store",
+    }
 
 
 def test_gke_clusters_of_one_project_are_surveyed_together(tmp_path: Path) -> None:

@@ -60,7 +60,15 @@ CASES = {
     ),
     "a store that is no absolute path is refused": (
         KUEUE.replace(b"/s", b"s") + b"in_cluster = true",
-        r"clusters\[0\]\.store: is not an absolute path",
+        r"clusters\[0\]\.store: is neither an absolute path nor gs://",
+    ),
+    "a store in a bucket that cannot be is refused": (
+        KUEUE.replace(b"/s", b"gs://bucket/../s") + b"in_cluster = true",
+        r"clusters\[0\]\.store: not a key",
+    ),
+    "a token from nowhere is refused": (
+        b"[buckets]\ntokens = 'token'",
+        r"buckets\.tokens: is neither",
     ),
     "a GKE cluster is named in full": (
         KUEUE + b"gke = 'research'",

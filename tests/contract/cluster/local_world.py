@@ -49,7 +49,7 @@ class LocalWorld:
             cluster="west",
             region="eu-west4",
             socket=self.socket,
-            store=self.store,
+            store=DirectoryStore(str(self.store)),
             deadlines=Deadlines(call_s=2.0, store_s=10.0, gate_fresh_s=4.0),
         )
 

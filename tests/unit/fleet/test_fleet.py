@@ -3,7 +3,9 @@
 import asyncio
 from dataclasses import dataclass, field
 
+from broker.config import Buckets
 from broker.fleet.fleet import Links, Work
+from broker.fleet.places import Places
 from broker.loops.outposts import Outpost
 
 TOGETHER = 3
@@ -36,7 +38,13 @@ class Waiting:
 async def test_clusters_that_were_lost_together_are_brought_back_together() -> None:
     barrier = asyncio.Barrier(TOGETHER)
     links = tuple(Waiting(all_there=barrier) for _ in range(TOGETHER))
-    made = Links(links=links, regions=("here",) * TOGETHER, shared=(), troubles=tuple)
+    made = Links(
+        links=links,
+        regions=("here",) * TOGETHER,
+        shared=(),
+        troubles=tuple,
+        places=Places(Buckets()),
+    )
     async with asyncio.timeout(10):
         await made.mend(None)
     assert [each.mended for each in links] == [["mended"]] * TOGETHER

@@ -2,7 +2,7 @@
 
 from decimal import Decimal
 
-from broker.config import Flavor, Kueue
+from broker.config import Buckets, Flavor, Kueue
 from broker.fleet.kueue import settings_of
 from broker.fleet.pricing import Listed, Pricing
 from regions.gcp.prices.shipped import shipped
@@ -26,8 +26,9 @@ def test_what_ops_wrote_reaches_the_port() -> None:
     )
     profiles = Profiles(default=make_profile(), flavors={})
     pricing = Pricing(quoting=Listed(book=shipped(), terms=Terms()))
-    settings = settings_of(entry, profiles, pricing)
+    settings = settings_of(entry, profiles, pricing, Buckets())
     assert settings.store_reach == (STORE,)
+    assert settings.bucket is None
     assert settings.is_gke
     assert (settings.cluster, settings.region, settings.namespace) == (
         *("west", "eu-west4", "training"),

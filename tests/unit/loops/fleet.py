@@ -85,7 +85,7 @@ class Stage:
                 cluster=world.cluster,
                 region=region,
                 socket=socket_of(self.root / region),
-                store=Path(world.store),
+                store=store.DirectoryStore(world.store),
                 deadlines=Deadlines(call_s=5.0, store_s=10.0, gate_fresh_s=4.0),
             )
             for region, world in self.worlds.items()

@@ -10,12 +10,14 @@ from hypothesis import strategies as st
 from regions.kueue import names
 from regions.kueue.environment import Times, environment, times, verbatim
 from regions.kueue.manifest import build
+from regions.kueue.site import Bucket
 from regions.launcher.settings import read_settings
 from tests.unit.regions.kueue.making import (
     PACKED,
     make_profile,
     make_queue,
     make_site,
+    spec_of,
     trainer_of,
 )
 
@@ -70,6 +72,25 @@ def test_the_launcher_reads_what_a_pod_is_told() -> None:
     assert settings.passed_on["MASTER_ADDR"] == "cb-k3v9q0aa1b2c-g-0-0.cb-k3v9q0aa1b2c"
     assert settings.passed_on["LOCAL_RANK"] == "0"
     assert settings.passed_on["BROKER_RUN"] == "teams/vision/runs/one"
+
+
+def test_the_launcher_of_a_bucket_is_told_who_serves_it_and_what_opens_it() -> None:
+    token = {"name": "token", "mount_path": "/var/token", "secret": "store-token"}
+    bucket = Bucket(location="gs://east/broker", endpoint="https://storage.example")
+    profile = make_profile(store_tokens="/var/token/token", volumes=(token,))
+    built = build(make_queue(), make_site(bucket=bucket, profile=profile), PACKED)
+    command, env = started(trainer_of(built.jobset), rank=0)
+    settings = read_settings(env, tuple(command))
+    assert (settings.store, settings.store_endpoint, settings.store_tokens) == (
+        *("gs://east/broker", "https://storage.example", "/var/token/token"),
+    )
+    pod = spec_of(built.jobset)
+    assert {"secret": {"secretName": "store-token", "defaultMode": 0o440}, "name": "token"} in (
+        pod["volumes"]
+    )
+    mount = {"name": "token", "mountPath": "/var/token", "readOnly": True}
+    assert mount in trainer_of(built.jobset)["volumeMounts"]
+    assert any("lets nothing through to the store, gs://east/broker" in n for n in built.notes)
 
 
 @given(st.text(st.characters(codec="utf-8"), max_size=60))

@@ -293,7 +293,7 @@ class Spawned:
             cluster="west",
             region="eu-west4",
             socket=socket_of(self.directory),
-            store=self.store,
+            store=DirectoryStore(str(self.store)),
         )
 
     async def start_gang(self) -> list[int]:

@@ -80,7 +80,7 @@ async def behind(answer: Answer, root: Path) -> AsyncIterator[LocalCluster]:
             cluster="west",
             region="eu-west4",
             socket=root / "socket",
-            store=root / "store",
+            store=DirectoryStore(str(root / "store")),
             deadlines=SOON,
         )
 
