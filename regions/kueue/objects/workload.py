@@ -152,7 +152,7 @@ def _check(fields: Fields) -> CheckState:
 
 def _evictions(stats: Fields) -> tuple[str, ...]:
     """Return the reasons as the condition ``Evicted`` gives them."""
-    found = {}
+    found: dict[str, None] = {}
     for each in stats.each("evictions"):
         reason, cause = each.text("reason"), each.text("underlyingCause")
         # Of Deactivated alone the cause is part of the condition's reason.
