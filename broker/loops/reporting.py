@@ -27,7 +27,7 @@ from broker.model.policy import RegionPolicy
 from broker.model.reasons import Reason
 from broker.model.run import Epoch, Placement, Run
 from broker.model.states import PlacementState
-from broker.placement.patience import patience_s, row_for
+from broker.placement.patience import is_back, patience_s, row_for
 from regions.cluster import EpochSeen, OwnerState, PlacementSeen, Stage
 from regions.launcher.words import told
 
@@ -53,7 +53,7 @@ def reports(
             continue
         holds = epoch is not None and epoch.placement == placement.id
         if not (holds and is_starting):
-            facts += _of_placement(placement, sight, policy, holds_epoch=holds)
+            facts += _of_placement(run, placement, sight, policy, holds_epoch=holds)
     return tuple(facts)
 
 
@@ -147,7 +147,7 @@ def _drain_ack(epoch: Epoch, seen: EpochSeen) -> Iterator[RunCommand]:
 
 
 def _of_placement(
-    placement: Placement, sight: ClusterSight, policy: RegionPolicy, *, holds_epoch: bool
+    run: Run, placement: Placement, sight: ClusterSight, policy: RegionPolicy, *, holds_epoch: bool
 ) -> Iterator[RunCommand]:
     seen = sight.placement(placement.id)
     if seen is None:
@@ -161,7 +161,7 @@ def _of_placement(
             nodes = machines_of(placement, seen, sight.seen_s)
             yield _ended(placement, end_of(placement, seen), nodes)
         return
-    report = _report(placement, seen, sight, policy)
+    report = _report(run, placement, seen, sight, policy)
     if not _is_known(placement, report):
         yield report
 
@@ -180,9 +180,9 @@ def _is_known(placement: Placement, report: ReportPlacement) -> bool:
 
 
 def _report(
-    placement: Placement, seen: PlacementSeen, sight: ClusterSight, policy: RegionPolicy
+    run: Run, placement: Placement, seen: PlacementSeen, sight: ClusterSight, policy: RegionPolicy
 ) -> ReportPlacement:
-    said = report_of(placement, seen)
+    said, is_again = report_of(placement, seen), is_back(run, placement)
     flavors = (f for f in sight.facts.flavors if f.key == placement.site.key)
     is_running = placement.state is PlacementState.RUNNING
     return ReportPlacement(
@@ -193,7 +193,7 @@ def _report(
         arrival=said.arrival,
         cluster_uid=seen.uid,
         next_action=_WITH_ITS_START if is_running else row_for(said.reason).next_action,
-        patience_s=patience_s(said.reason, policy, next(flavors, None)),
+        patience_s=patience_s(said.reason, policy, next(flavors, None), is_back=is_again),
         nodes=machines_of(placement, seen, sight.seen_s),
         expected_s=_at_s(seen.eta_s, sight) if said.reason is Reason.WAITING_FOR_FLEX else None,
         machines_end_s=_at_s(seen.ends_s, sight),

@@ -11,7 +11,7 @@ from broker.model.capacity import FlavorKey, Offer, Refusal
 from broker.model.moment import Moment
 from broker.model.run import Run
 from broker.placement.content import content_s
-from broker.placement.feasible import Question, failed_for_s, refuse
+from broker.placement.feasible import Question, as_left, failed_for_s, refuse
 from broker.placement.fit import NEVER
 from broker.placement.forecast import forecast
 from broker.placement.group import Assessment, Group, Place
@@ -129,7 +129,7 @@ def _judge(view: View, run: Run, place: Place, now: Moment) -> Offer | Refusal:
     option, price = question.option, flavor.price_per_gpu_hour
     assert price is not None, "a flavor without a price was not refused"
     outlook = view.outlook(flavor, now.elapsed_s, option.gpus)
-    foreseen = forecast(flavor, outlook, option, remaining_wait_s(run, now))
+    foreseen = forecast(as_left(question), outlook, option, remaining_wait_s(run, now))
     copy_s = content_s(view, run, flavor.region)
     return Offer(
         key=key,

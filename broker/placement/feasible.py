@@ -6,7 +6,7 @@ what passes by itself. Read ``refuse``.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 
 from broker.model.billing import live_cost
@@ -18,7 +18,7 @@ from broker.model.run import Placement, Run
 from broker.model.states import PlacementEnd, PlacementState
 from broker.placement.content import content_s
 from broker.placement.fit import Answer, misfit
-from broker.placement.patience import STUCK_CAUSES
+from broker.placement.patience import STUCK_CAUSES, was_put_out
 from broker.placement.standing import RegionStanding
 from broker.placement.view import View
 from broker.placement.words import duration, money
@@ -207,6 +207,20 @@ def failed_for_s(ask: Question) -> float | None:
     if ask.view.has_come_since(flavor, leg.entered_s, ask.option.gpus):
         return None
     return age_s
+
+
+def as_left(ask: Question) -> FlavorFacts:
+    """Return the flavor as it is once whoever put the run out there has what it left.
+
+    Between the two a picture of the cluster shows that as free, and the run would go back to it.
+    """
+    flavor, leg = ask.flavor, _last_leg(ask)
+    if leg is None or not was_put_out(leg) or ask.now.since(leg.entered_s) >= PAUSE_MIN_S:
+        return flavor
+    ahead = flavor.pending_ahead_gpus or 0
+    if flavor.headroom is None or flavor.headroom - ahead < ask.option.gpus:
+        return flavor  # it is seen to be taken
+    return replace(flavor, pending_ahead_gpus=ahead + leg.site.gpus)
 
 
 def _last_leg(ask: Question) -> Placement | None:

@@ -11,8 +11,8 @@ from enum import StrEnum
 from broker.model.capacity import FlavorFacts
 from broker.model.policy import RegionPolicy
 from broker.model.reasons import Reason
-from broker.model.run import Placement
-from broker.model.states import PlacementState
+from broker.model.run import Placement, Run
+from broker.model.states import PlacementEnd, PlacementState
 from broker.placement.view import View
 
 HOLD_MIN_S = 20.0  # a leg elsewhere needs this long to be chosen, queued and seen
@@ -118,10 +118,12 @@ def remedy_for(cause: Reason) -> Remedy:
     return _REMEDIES.get(cause, Remedy.WIDEN)
 
 
-def stuck_at_s(view: View, leg: Placement) -> float:
+def stuck_at_s(view: View, run: Run, leg: Placement) -> float:
     """Return when a leg's present wait is judged stuck (broker seconds)."""
     policy = view.region(leg.site.region).policy
-    at_s = leg.why.since_s + patience_s(leg.why.reason, policy, view.flavors.get(leg.site.key))
+    at_s = leg.why.since_s + patience_s(
+        leg.why.reason, policy, view.flavors.get(leg.site.key), is_back=is_back(run, leg)
+    )
     if leg.why.reason is Reason.WAITING_FOR_FLEX and leg.expected_s is not None:
         # A request with a time is not silent before that has passed.
         return max(at_s, leg.expected_s + policy.patience.capacity_s)
@@ -135,13 +137,30 @@ def hold_s(view: View, leg: Placement, cause: Reason) -> float:
     return max([HOLD_MIN_S, *(row.patience_s(policy) for row in rows)])
 
 
-def patience_s(reason: Reason, policy: RegionPolicy, flavor: FlavorFacts | None) -> float:
+def is_back(run: Run, leg: Placement) -> bool:
+    """Return whether a leg stands where its cluster put the run's last start out."""
+    before = [one for one in run.placements.values() if not one.is_live and one.phases.running]
+    last = max(before, key=lambda one: one.entered_s, default=None)
+    return last is not None and last.site.key == leg.site.key and was_put_out(last)
+
+
+def was_put_out(leg: Placement) -> bool:
+    """Return whether a cluster gave a leg's place to others, or took it back for itself."""
+    return leg.end is PlacementEnd.PREEMPTED and leg.why.reason is Reason.EVICTED
+
+
+def patience_s(
+    reason: Reason, policy: RegionPolicy, flavor: FlavorFacts | None, *, is_back: bool
+) -> float:
     """Return for how many seconds a wait is borne; ``flavor`` None: it was not seen.
 
     Nodes get twice the time that they are known to take, when that is more than the policy's
-    patience: a slow start is no stockout.
+    patience: a slow start is no stockout. Quota that the run had (``is_back``) and others took is
+    borne like machines that were taken back: it does not drain in the order of the line.
     """
     usual_s = row_for(reason).patience_s(policy)
+    if reason is Reason.WAITING_FOR_QUOTA and is_back:
+        return min(usual_s, policy.patience.capacity_s)
     if reason in _NODES_ON_THEIR_WAY and flavor is not None and flavor.startup_s:
         return max(usual_s, 2.0 * flavor.startup_s)
     return usual_s

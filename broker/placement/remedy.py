@@ -21,7 +21,7 @@ _NO_OTHER = "no other place is open to it now; all are looked at again"
 
 def what_follows(view: View, run: Run, leg: Placement, now: Moment) -> tuple[str, float]:
     """Return what follows a wait that was not judged yet, and when (broker seconds)."""
-    row, at_s = row_for(leg.why.reason), stuck_at_s(view, leg)
+    row, at_s = row_for(leg.why.reason), stuck_at_s(view, run, leg)
     if _leads_on(view, run, leg, now):
         return row.next_action, at_s
     if row.remedy is Remedy.MOVE and leg.state in HOLDING:

@@ -66,7 +66,10 @@ def next_look_s(view: View, run: Run, facts: EpochFacts | None, now: Moment) -> 
     """
     if run.is_ended:
         return None
-    times = [*limits_at_s(view, run, now), *(judged_at_s(view, leg) for leg in waiting_legs(run))]
+    times = [
+        *limits_at_s(view, run, now),
+        *(judged_at_s(view, run, leg) for leg in waiting_legs(run)),
+    ]
     times += _some(ready_at_s(run), leaves_at_s(view, run))
     epoch = run.open_epoch
     if epoch is not None:

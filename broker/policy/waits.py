@@ -42,10 +42,10 @@ def judge_waits(view: View, run: Run, now: Moment) -> tuple[RunCommand, ...]:
     return tuple(told)
 
 
-def judged_at_s(view: View, leg: Placement) -> float:
+def judged_at_s(view: View, run: Run, leg: Placement) -> float:
     """Return when a leg is judged, or given back once it was (broker seconds)."""
     if leg.stuck is None:
-        return stuck_at_s(view, leg)
+        return stuck_at_s(view, run, leg)
     return leg.stuck.since_s + hold_s(view, leg, leg.stuck.reason)
 
 
@@ -54,7 +54,9 @@ def _judge(view: View, run: Run, leg: Placement, now: Moment) -> JudgeStuck | No
     if silent is not None:
         return silent
     row = row_for(leg.why.reason)
-    if _is_judged(leg, row) or now.elapsed_s < stuck_at_s(view, leg) or not _is_reported(view, leg):
+    if _is_judged(leg, row) or not _is_reported(view, leg):
+        return None
+    if now.elapsed_s < stuck_at_s(view, run, leg):
         return None
     waited = duration(now.since(leg.why.since_s))
     message = leg.why.message.removeprefix(f"{leg.site.region}: ")

@@ -146,6 +146,30 @@ def test_a_place_that_put_a_gang_out_before_it_trained_is_left_alone_for_a_while
     assert goes_to(view, with_legs(waiting_run(), put_out), GIVEN_UP_S + 61.0) == "alpha"
 
 
+@pytest.mark.parametrize(
+    ("after_s", "shown", "goes"),
+    [
+        pytest.param(5.0, {"nodes_free": 1}, "beta", id="who took it does not have it yet"),
+        pytest.param(5.0, {"nodes_free": 9, "nominal": 800}, "alpha", id="there is more than that"),
+        pytest.param(61.0, {"nodes_free": 1}, "alpha", id="nobody took it"),
+    ],
+)
+def test_what_a_put_out_gang_left_is_not_free_for_it(
+    after_s: float, shown: dict[str, int], goes: str
+) -> None:
+    put_out = replace(
+        given_up(),
+        end=PlacementEnd.PREEMPTED,
+        why=Why(reason=Reason.EVICTED, message="", since_s=GIVEN_UP_S),
+        withdraw=None,
+        phases=PhaseSeconds(running=5.0),
+    )
+    small = make_flavor("alpha", price="2", **{"nominal": 8, **shown})  # type: ignore[arg-type]
+    near = make_flavor("beta", price="2.4", nodes_free=9)
+    view = make_view(make_cluster(small), make_cluster(near))
+    assert goes_to(view, with_legs(waiting_run(), put_out), GIVEN_UP_S + after_s) == goes
+
+
 def test_explain_says_how_long_ago_it_failed() -> None:
     view = dry()
     run = failed_run()
