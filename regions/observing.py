@@ -6,7 +6,8 @@ stands there. Read ``at_gate`` first.
 """
 
 from collections.abc import Mapping, Set
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields
+from operator import attrgetter
 
 from regions.cluster import ClusterObservation, EpochKey, EpochSeen, OwnerState, PlacementSeen
 from regions.gatehouse import RunInStore
@@ -98,15 +99,22 @@ def changed(
         return None
     names = placements.keys() | last.placements.keys()
     before = last.placements
-    found = {name for name in names if _still(placements.get(name)) != _still(before.get(name))}
+    found = {name for name in names if _differ(placements.get(name), before.get(name))}
     keys = look.epochs.keys() | last.epochs.keys()
-    found |= {key.run_key for key in keys if look.epochs.get(key) != last.epochs.get(key)}
+    epochs = ((key, look.epochs.get(key), last.epochs.get(key)) for key in keys)
+    # Most were not read anew: who asks for the same object first does not compare its fields.
+    found |= {key.run_key for key, now, then in epochs if now is not then and now != then}
     found |= look.unread.keys() - last.unread.keys()
     return frozenset(found)
 
 
-def _still(seen: PlacementSeen | None) -> PlacementSeen | None:
-    """The same without how long ago its nodes came and went, which grows by itself."""
-    if seen is None or not seen.history:
-        return seen
-    return replace(seen, history=tuple((0.0, nodes) for _, nodes in seen.history))
+_STILL = attrgetter(*(each.name for each in fields(PlacementSeen) if each.name != "history"))
+
+
+def _differ(one: PlacementSeen | None, other: PlacementSeen | None) -> bool:
+    """Whether a placement changed. How long ago its nodes came and went grows by itself."""
+    if one is None or other is None:
+        return one is not other
+    if _STILL(one) != _STILL(other):
+        return True
+    return [nodes for _, nodes in one.history] != [nodes for _, nodes in other.history]
