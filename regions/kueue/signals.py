@@ -20,6 +20,9 @@ from regions.kueue.words import cleaned
 MAX_SIGNALS = 1_000
 MAX_TOLD = 20_000
 """What was told already, so that it is not told again: some for each gang of the last days."""
+AGED_S = 1.0
+"""How long an age that was told before is told again: of a thousand signals each look would write
+all anew, and what happened is told with its true age when it is news."""
 
 _OF_CAUSE = {
     Cause.STOCKOUT: "STOCKOUT",
@@ -59,6 +62,8 @@ class Signals:
         self._began_s = began_s
         self._serial = 0
         self._kept: list[tuple[float, SignalSeen]] = []
+        self._aged: list[SignalSeen] = []
+        self._aged_s = -AGED_S
         self._told: dict[tuple[str, str], None] = {}
         self._last: dict[str, str] = {}
 
@@ -75,10 +80,17 @@ class Signals:
                 self._keep(each, happened)
         for told in news:
             self._hear(told, now_s)
-        del self._kept[: max(0, len(self._kept) - MAX_SIGNALS)]
+        too_many = max(0, len(self._kept) - MAX_SIGNALS)
+        del self._kept[:too_many], self._aged[:too_many]
         while len(self._told) > MAX_TOLD:
             del self._told[next(iter(self._told))]
-        return tuple(replace(signal, age_s=max(0.0, now_s - at_s)) for at_s, signal in self._kept)
+        if monotonic_s - self._aged_s >= AGED_S:
+            self._aged, self._aged_s = [], monotonic_s
+        self._aged += (
+            replace(signal, age_s=max(0.0, now_s - at_s))
+            for at_s, signal in self._kept[len(self._aged) :]
+        )
+        return tuple(self._aged)
 
     def _new(self, shown: Shown, now_s: float, watched_s: float) -> Iterable[_Happened]:
         uid = shown.seen.uid

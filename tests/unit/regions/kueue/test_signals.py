@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from regions.capacity import SignalSeen
-from regions.kueue.signals import Signals
+from regions.kueue.signals import AGED_S, Signals
 from tests.unit.regions.kueue.tellings import NOW_S, admitted, ended, said, unbound, waiting
 from tests.unit.regions.kueue.test_members import member
 from tests.unit.regions.kueue.test_views import EVICTED, Story, gang, up
@@ -37,6 +37,17 @@ def test_an_admission_is_told_once_with_its_age_and_its_wait() -> None:
     assert kinds_of(first) == ["ADMITTED"]
     assert (again.serial, again.age_s, again.wait_s) == (1, 11.0, 0.0)
     assert (again.source, again.queue, again.flavor) == ("p1", "ours", "h100-spot")
+
+
+def test_an_age_is_told_again_for_a_moment_and_what_is_news_has_its_own() -> None:
+    watch, bound = Watch(), said("PodScheduled")
+    pods = [replace(each, conditions=(bound,)) for each in up(0, 1)]
+    [first] = watch.see(workload=admitted())
+    [again, came] = watch.see(workload=admitted(), pods=pods, later_s=AGED_S / 2)
+    assert again is first
+    assert (came.kind, came.age_s) == ("NODES_CAME", first.age_s + AGED_S / 2)
+    [older, _] = watch.see(workload=admitted(), pods=pods, later_s=AGED_S)
+    assert older.age_s == first.age_s + AGED_S
 
 
 def test_what_happened_before_anybody_looked_is_not_told() -> None:
