@@ -121,11 +121,7 @@ async def assemble(
             regions_needing_image=fleet.regions_needing_image,
             draws=ids,
             clock=clock,
-            folders={
-                region: place.folder
-                for region, place in fleet.stores.items()
-                if place.folder is not None
-            },
+            folders=fleet.folders,
             controls={region: place.control() for region, place in fleet.stores.items()},
             retention_s=config.data.retention_days * DAY_S,
             off_loop=in_thread,

@@ -20,6 +20,7 @@ from regions.cluster import (
     StoreClaims,
 )
 from regions.gatehouse import Closed, EpochInStore, RunInStore
+from regions.glance import Charging, Glance, Kept
 from regions.launcher import layout
 from regions.launcher.reading import Absent, Reading
 from regions.launcher.rules import Owner
@@ -33,6 +34,8 @@ look."""
 CALM_S = 0.4
 """How long a run is passed over in which nothing is about to happen: while others start, the
 store is looked at more often, and each look would cost what all that trains there does."""
+CHARGED_CALM_S = 5.0
+"""As that, where each call costs money: it is as often as who trains says something."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,6 +55,9 @@ class StoreEye:
 
     def __init__(self, store: Store) -> None:
         self._store = store
+        self._pages = store if isinstance(store, Charging) else None
+        self._calm_s = CALM_S if self._pages is None else CHARGED_CALM_S
+        self._kept: dict[str, Kept] = {}
         self._runs: dict[str, RunInStore] = {}
         self._epochs: dict[str, dict[EpochKey, EpochSeen]] = {}
         self._open: set[str] = set()
@@ -77,7 +83,7 @@ class StoreEye:
         trouble, named = "", frozenset(active)
         wanted = {*self._open, *named, *self._unread}
         try:
-            if wanted or self._is_nameless() or now_s >= self._claims_at_s + CLAIMS_S:
+            if self._are_claims_due(bool(wanted), now_s):
                 self._ask_who_it_is(now_s)
                 wanted = {*self._open, *named, *self._unread}
             wanted -= {one for one in calm & wanted if self._is_fresh(one, now_s)}
@@ -106,7 +112,12 @@ class StoreEye:
     def _is_fresh(self, run_key: str, now_s: float) -> bool:
         """Whether a run was read a moment ago, and all of it could be."""
         at_s = self._read_s.get(run_key)
-        return at_s is not None and now_s - at_s < CALM_S and run_key not in self._unread
+        return at_s is not None and now_s - at_s < self._calm_s and run_key not in self._unread
+
+    def _are_claims_due(self, is_needed: bool, now_s: float) -> bool:
+        """Whether to ask who the store is; one that charges is asked its name behind each look."""
+        is_old = now_s >= self._claims_at_s + CLAIMS_S
+        return self._is_nameless() or is_old or (is_needed and self._pages is None)
 
     def _is_nameless(self) -> bool:
         return self._claims is None or not self._claims.identity
@@ -123,7 +134,7 @@ class StoreEye:
         self._claims_at_s = now_s
         if before is not None and before.identity != self._claims.identity:
             self._runs, self._epochs, self._open, self._unread = {}, {}, set(), {}
-            self._read_s = {}
+            self._read_s, self._kept = {}, {}
             self._resync_at_s = None
 
     def _turned(self, read: set[str]) -> str:
@@ -133,7 +144,10 @@ class StoreEye:
             is_other = bool(read and was) and gatehouse.read_identity(self._store) != was
         except StoreError as error:
             return str(error)
-        return "another store came into its place while it was read" if is_other else ""
+        if not is_other:
+            return ""
+        self._claims_at_s = float("-inf")
+        return "another store came into its place while it was read"
 
     def _silence(self) -> str:
         """Why the store does not answer, or nothing: then the trouble is one run's."""
@@ -152,6 +166,7 @@ class StoreEye:
             del self._runs[run_key]
             self._epochs.pop(run_key, None)
             self._read_s.pop(run_key, None)
+            self._kept.pop(run_key, None)
             self._open.discard(run_key)
         for run_key in self._unread.keys() - names:
             del self._unread[run_key]
@@ -165,7 +180,7 @@ class StoreEye:
         before = self._runs.get(run_key)
         over = {key for key, seen in self._epochs.get(run_key, {}).items() if _is_over(seen)}
         closed = _closed(before, over) if before is not None else Closed()
-        run = gatehouse.read_run(self._store, run_key, before, closed, now_s)
+        run = gatehouse.read_run(self._glance(run_key), run_key, before, closed, now_s)
         epochs = _epochs_seen(run, gone)
         self._runs[run_key] = run
         self._read_s[run_key] = now_s
@@ -174,6 +189,13 @@ class StoreEye:
             self._open.discard(run_key)
         else:
             self._open.add(run_key)
+
+    def _glance(self, run_key: str) -> Store:
+        """Return the store as what is read of one run is to be read from it."""
+        if self._pages is None:
+            return self._store
+        kept = self._kept.setdefault(run_key, Kept())
+        return Glance(self._store, self._pages, layout.RunKeys(run_key).root, kept)
 
 
 class TimedEye:

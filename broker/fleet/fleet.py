@@ -8,6 +8,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Protocol
 
 from broker.fleet.places import Place, Places
@@ -99,6 +100,12 @@ class Fleet:
     def stores(self) -> Mapping[str, Place]:
         """Each region's store."""
         return {each.region: each.store for each in self.members}
+
+    @property
+    def folders(self) -> Mapping[str, Path]:
+        """The directory of each region whose store is one."""
+        found = {region: place.folder for region, place in self.stores.items()}
+        return {region: folder for region, folder in found.items() if folder is not None}
 
     @property
     def regions_needing_image(self) -> frozenset[str]:

@@ -92,7 +92,8 @@ class BucketStore:
         names: List[str] = []
         token = ""
         for _ in range(MAX_PAGES):
-            page = self._page(prefix, token)
+            fields = "items(name),prefixes,nextPageToken"
+            page = self._page(prefix, token, delimiter="/", fields=fields)
             names.extend(self._named(prefix, page))
             token = str(page.get("nextPageToken", ""))
             if not token:
@@ -101,6 +102,25 @@ class BucketStore:
                 hidden = () if prefix else (MARKER, SCRATCH + "/")
                 return tuple(sorted(name for name in names if name not in hidden))
         raise StoreUnreachable(f"{prefix}: more than {MAX_PAGES} pages")
+
+    def page(self, prefix: str, start: str, token: str) -> Tuple[Dict[str, str], str]:
+        """List a page of the keys under a prefix, however deep, from ``start`` on (empty: all).
+
+        Returns generations by key, in order, and the token of the next page; empty: there is none.
+        Raises StoreUnreachable. One call tells of many records, whose reads are a call each.
+        """
+        more = {"startOffset": self._folder + start} if start else {}
+        fields = "items(name,generation),nextPageToken"
+        page = self._page(prefix, token, fields=fields, **more)
+        found = {}
+        try:
+            for one in page.get("items", ()):
+                found[str(one["name"])[len(self._folder) :]] = str(one["generation"])
+        except (TypeError, KeyError):
+            raise StoreUnreachable(f"{prefix}: the answer is no listing") from None
+        if not found and not start:
+            self._require_marker()
+        return found, str(page.get("nextPageToken", ""))
 
     def delete(self, key: str) -> None:
         """Remove; see Store."""
@@ -156,12 +176,8 @@ class BucketStore:
             raise StoreUnreachable(f"{self.location}: not a store, {MARKER} is {status}")
         self._is_marked = True
 
-    def _page(self, prefix: str, token: str) -> Dict[str, Any]:
-        query = {
-            "prefix": self._folder + prefix,
-            "delimiter": "/",
-            "fields": "items(name),prefixes,nextPageToken",
-        }
+    def _page(self, prefix: str, token: str, **query: str) -> Dict[str, Any]:
+        query["prefix"] = self._folder + prefix
         if token:
             query["pageToken"] = token
         answer = self._call("GET", f"{self._objects}?{urlencode(query)}")

@@ -15,10 +15,12 @@ def page_of(bucket: Bucket, query: Mapping[str, str]) -> dict[str, Any]:
     Names are ordered by their bytes. The token is the last name or prefix that was given.
     """
     prefix, delimiter = query.get("prefix", ""), query.get("delimiter", "")
+    start, end = query.get("startOffset", "").encode(), query.get("endOffset", "").encode()
     limit = min(PAGE, int(query.get("maxResults", PAGE)))
     seen: dict[str, str | None] = {}
     for name in sorted(bucket.objects, key=lambda one: one.encode()):
-        if not name.startswith(prefix):
+        is_between = start <= name.encode() and (not end or name.encode() < end)
+        if not name.startswith(prefix) or not is_between:
             continue
         head, found, _ = name[len(prefix) :].partition(delimiter) if delimiter else (name, "", "")
         seen.setdefault(prefix + head + found if found else name, None if found else name)
