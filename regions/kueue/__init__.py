@@ -21,7 +21,8 @@ What becomes of our gangs, from that:
     scene.py        which of it is about which gang
     members.py      their processes, remembered: gone on positive evidence only; calm.py: which
                     gangs need not be looked at in the store at once
-    put_out.py      which of them their cluster put out, and for how long that is said
+    put_out.py      which of them their cluster put out, and for how long that is said;
+                    hindrance.py: what was in the way of those that were late
     views.py        gangs as the port shows them; signals.py: what is learned of capacity from them;
                     eta.py: when it is said to come
 

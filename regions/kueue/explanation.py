@@ -72,6 +72,11 @@ def explain(evidence: Evidence) -> Verdict:
     raise AssertionError("the last look always says something")
 
 
+def start_of(evidence: Evidence) -> Verdict:
+    """Say how far a gang is on its machines, whatever else is said of it."""
+    return verdict(_start(evidence))
+
+
 def verdict(heard: Heard) -> Verdict:
     """Return what is to be said of a word that was heard."""
     row = ROWS[heard.word]

@@ -7,11 +7,12 @@ befalls it later is explained by that. Read ``PutOut.judge`` first, then ``PutOu
 """
 
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from regions.cluster import OwnerState
 from regions.kueue import queue_hearing
 from regions.kueue.explanation import Evidence, verdict
+from regions.kueue.hindrance import told_with
 from regions.kueue.members import Member
 from regions.kueue.objects import kinds
 from regions.kueue.objects.meta import find
@@ -42,19 +43,23 @@ class PutOut:
         self,
         evidence: Evidence,
         said: Verdict,
-        members: Iterable[Member],
+        members: Collection[Member],
         starters: Collection[str] | None,
+        *,
+        before: Verdict | None = None,
     ) -> Verdict | None:
         """Return what is to be said of a gang instead of ``said``, None for just that.
 
         ``starters`` are the processes by which it started, as far as they are known; None: it has
-        not started.
+        not started. ``before`` is what was said of it last, None for nothing.
         """
         uid = evidence.job_set.meta.uid
         if uid not in self._known and said.word != Word.BEING_REMOVED:
-            eviction = _eviction(evidence.workload, said, members)
-            if eviction is not None:
-                self._known[uid] = eviction
+            found = _eviction(evidence.workload, said, members)
+            if found is not None:
+                own = [one for one in members if one.uid in found.members]
+                late = told_with(found.said, evidence, own, before)
+                self._known[uid] = replace(found, said=late)
         known = self._known.get(uid)
         if known is None:
             return None

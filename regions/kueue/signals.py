@@ -101,14 +101,15 @@ class Signals:
             self._told[key] = None  # also what is too old: it stays so when clocks are set
             if now_s - happened.at_s <= watched_s:
                 yield happened
-        kind = _OF_WORD.get(shown.said.word) or _OF_CAUSE.get(shown.said.cause, "")
+        said = shown.said
+        kind = _OF_WORD.get(said.word) or _OF_CAUSE.get(said.hindrance, "")
+        kind = kind or _OF_CAUSE.get(said.cause, "")
         is_news = kind != self._last.get(uid, "")
         is_old = uid not in self._last and shown.seen.stage is Stage.ENDED
         self._last[uid] = kind
         while len(self._last) > MAX_TOLD:
             del self._last[next(iter(self._last))]
         if kind and is_news and not is_old:
-            said = shown.said
             yield _Happened(kind=kind, at_s=now_s, detail=cleaned(said.raw or said.sentence, 300))
 
     def _hear(self, told: News, now_s: float) -> None:

@@ -141,7 +141,9 @@ class Placements:
     ) -> Shown:
         uid, workload = evidence.job_set.meta.uid, evidence.workload
         said = explain(evidence)
-        put_out = self._put_out.judge(evidence, said, members, started_by)
+        former = self._shown.get(placement)
+        before = former.said if former is not None and former.seen.uid == uid else None
+        put_out = self._put_out.judge(evidence, said, members, started_by, before=before)
         said = put_out or self._of_end(uid, said)
         stage = stage_of(evidence, members)
         place = scene.place(workload) if stage is Stage.QUEUED else None

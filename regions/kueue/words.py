@@ -64,6 +64,7 @@ class Verdict:
     the tenth of the cases in which this is not enough. ``raw`` is what the cluster said, cleaned
     and cut. ``unknown`` is empty, or says which of the cluster's words has no row, for a metric.
     ``member`` is the uid of the pod that it is about, empty when it is about all or none.
+    ``hindrance`` is why a gang that was put out for being late was that; NONE: it is not known.
     """
 
     word: str
@@ -76,6 +77,7 @@ class Verdict:
     raw: str
     unknown: str = ""
     member: str = ""
+    hindrance: Cause = Cause.NONE
 
 
 def cleaned(text: str, most: int = RAW_CHARACTERS) -> str:

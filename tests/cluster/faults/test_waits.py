@@ -24,20 +24,17 @@ HOUR_S = 3600.0
 async def test_a_gang_of_which_a_part_came_is_put_out_and_its_machines_are_free_again(
     set_stage: Set,
 ) -> None:
-    """By Kueue's own bound, waitForPodsReady."""
+    """By Kueue's own bound, waitForPodsReady; what was in the way is told, whoever comes first."""
     stage = await set_stage(Terms(pool={"supply": 1}))
     queue = stage.corner.order()
     await stage.done(queue, make_grant(queue))
-    part = await stage.caused(Cause.PARTIAL_ARRIVAL)
-    assert (part.stage, part.nodes_here, part.nodes_wanted) == (Stage.PROVISIONING, 1, 2)
-    assert part.message.startswith(
-        "Some of its machines came, and the rest cannot be had: 1 of 2 are here."
-    )
     ended = await stage.ended("p1")
     assert ended.cause is Cause.EVICTED
     assert ended.message.startswith(
-        "The cluster put it out, because not all of its processes had started in time."
+        "The cluster put it out, because not all of its processes had started in time: "
+        "some of its machines came, and the rest cannot be had: 1 of 2 are here."
     )
+    assert "PARTIAL" in {each.kind for each in (await stage.see()).signals}
     await stage.corner.nothing_is_left()
     assert stage.lines() == []
 

@@ -97,14 +97,14 @@ class Story:
             pods=known(*pods),
         )
         snapshot = replace(snapshot, **changes.pop("snapshot", {}))
-        look = changes.pop("look", NOTHING)
+        look, events = changes.pop("look", NOTHING), changes.pop("events", known())
         gangs: Seen[JobSet] = replace(known(*job_sets), **changes)
         scene = Scene(
             namespace=OURS,
             snapshot=snapshot,
             job_sets=gangs,
             requests=known(),
-            events=known(),
+            events=events,
             places=queues_seen(snapshot, QueueSettings(namespace=OURS), NOW_S).places,
         )
         self.members.look(snapshot.pods, snapshot.nodes, OURS, NOW_S)
