@@ -6,6 +6,7 @@ The rule: a command holds only what its sender knows; everything that follows fr
 
 from dataclasses import dataclass
 
+from broker.history.beginning_commands import AcceptRun, RejectRun, SubmitRun
 from broker.history.checkpoint_commands import (
     BeginRetirement,
     MarkCheckpoint,
@@ -36,14 +37,15 @@ from broker.history.regional_commands import (
     WaiveRegion,
 )
 from broker.model.bill import NodesFrom
-from broker.model.checkpoint import Checkpoint, CheckpointRef, EpochId
-from broker.model.intent import Intent, Terms
+from broker.model.checkpoint import CheckpointRef, EpochId
+from broker.model.intent import Terms
 from broker.model.reasons import Reason
 from broker.model.run import Arrival, CloseRule, Purpose, RankEnd, Site
 from broker.model.states import PlacementEnd, PlacementState
 
 # All commands are offered here: one import serves who sends any.
 __all__ = [
+    "AcceptRun",
     "AcceptStore",
     "BeginIncarnation",
     "BeginRetirement",
@@ -63,45 +65,15 @@ __all__ = [
     "RecordSurvey",
     "RefuseCheckpoint",
     "RegionCommand",
+    "RejectRun",
     "RemoveOrphan",
     "SetCaps",
     "SetPolicy",
+    "SubmitRun",
     "TeamCommand",
     "UncordonRegion",
     "WaiveRegion",
 ]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SubmitRun:
-    """Create a run. ``body_digest`` is the digest of the request, for request-id reuse.
-
-    ``fork_checkpoint`` is the parent's checkpoint that the first start resumes from, its
-    ``ref.run_uid`` set to the parent's uid and the parent's copies in ``regions``. The sender pins
-    it in the parent first, so that retention leaves it there.
-    """
-
-    name: str
-    uid: str
-    intent: Intent
-    request_id: str
-    body_digest: str
-    forked_from: str = ""
-    fork_checkpoint: Checkpoint | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AcceptRun:
-    """Validation passed."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RejectRun:
-    """Validation failed."""
-
-    reason: Reason
-    message: str
-    field: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -100,7 +100,7 @@ def decide_life(run: Run, command: LifeCommand, context: Context) -> tuple[RunEv
         case ExplainWait():
             return _explain(run, command)
         case AcceptRun():
-            return (Validated(),) if run.state is RunState.VALIDATING else ()
+            return (Validated(image=command.image),) if run.state is RunState.VALIDATING else ()
         case RejectRun():
             return _reject(run, command)
         case AmendTerms():

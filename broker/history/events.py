@@ -19,6 +19,7 @@ from broker.history.regional_events import BrokerEvent, RegionEvent, TeamEvent
 from broker.model.actor import Actor
 from broker.model.bill import Bill, NodesFrom
 from broker.model.checkpoint import Checkpoint, CheckpointRef, EpochId
+from broker.model.image import PinnedImage
 from broker.model.intent import Intent, Terms
 from broker.model.moment import Moment
 from broker.model.reasons import FailureClass, Reason
@@ -51,7 +52,12 @@ class Submitted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Validated:
-    """What takes the network was checked and is there; the run waits for its first start."""
+    """What takes the network was checked and is there; the run waits for its first start.
+
+    ``image`` is what its image means from now on, None where it lies in no registry that is asked.
+    """
+
+    image: PinnedImage | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -81,7 +81,8 @@ def evolve_life(run: Run, event: LifeEvent, at: Moment) -> Run:
             return _requeued(run, event, at)
         case Validated():
             why = _looking("Checked; looking for a place to start", at)
-            return replace(run, state=move_run(run, RunState.QUEUED), why=why)
+            state = move_run(run, RunState.QUEUED)
+            return replace(run, state=state, why=why, image=event.image)
         case Rejected():
             state = move_run(run, RunState.REJECTED)
             why = Why(reason=event.reason, message=event.message, since_s=at.elapsed_s)

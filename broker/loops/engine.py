@@ -27,6 +27,8 @@ from broker.loops.desk import Clock, Counts, Desk, Log
 from broker.loops.doubting import Doubter
 from broker.loops.epochs import EpochBook
 from broker.loops.examining import Examiner
+from broker.loops.image_check import ImageCheck
+from broker.loops.images import Images
 from broker.loops.manifests import Manifests
 from broker.loops.observer import Observer
 from broker.loops.off_loop import OffLoop
@@ -56,6 +58,7 @@ class Parts:
     ``regions_needing_image`` have a cluster that runs images; ``folders`` are the regions whose
     store is a directory of this machine; ``controls`` are the stores of the start protocol, by
     region. Ended runs are kept for ``retention_s`` broker seconds.
+    ``images`` None: no registry is configured, and clusters pull what runs name.
     An agent handles at most ``runs_at_once``, 1 for one after the other.
     """
 
@@ -71,6 +74,7 @@ class Parts:
     retention_s: float
     off_loop: OffLoop
     runs_at_once: int = 1
+    images: Images | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,6 +149,7 @@ def make_agents(parts: Parts) -> Agents:
             roster=shared.roster,
             bundles=parts.bundles,
             regions_needing_image=parts.regions_needing_image,
+            images=None if parts.images is None else ImageCheck(parts.images, parts.clock),
         ),
         placer=placer,
         convergers=tuple(_converger(parts, shared, outpost) for outpost in outposts),

@@ -63,7 +63,7 @@ def order(run: Run, placement: str, site: Site, policy: RegionPolicy, mark: str)
             "BROKER_CAPACITY_TYPE": site.capacity_type.value,
             "BROKER_LOSS_FIELD": workload.progress.loss_field,
         },
-        image=workload.image,
+        image=workload.image if run.image is None else run.image.name,
         bundle_digest=workload.bundle_digest,
         secrets=tuple((s.name, s.env, s.mount_path) for s in workload.secrets),
         service_account=workload.service_account,

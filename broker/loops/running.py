@@ -92,7 +92,12 @@ def keep_all(agents: Agents, keeper: Keeper, clock: Clock, pace: Pace) -> None:
         keeper.keep(f"converger {outpost.cluster}", converging)
     placer, carrier, validator = agents.placer, agents.carrier, agents.validator
     keep("placer", placer.tick, placer.changes, place_s)
-    keep("validator", validator.tick, validator.changes, lambda: IDLE_S)
+    keep(
+        "validator",
+        validator.tick,
+        validator.changes,
+        lambda: BUSY_S if validator.is_busy else IDLE_S,
+    )
     keep(
         "carrier",
         carrier.tick,

@@ -11,6 +11,7 @@ from enum import StrEnum
 from broker.model.bill import NO_MACHINES, NOTHING_PAID, Bill, Meter
 from broker.model.capacity import FlavorKey
 from broker.model.checkpoint import Checkpoint, CheckpointRef, EpochId, RefusedCheckpoint
+from broker.model.image import PinnedImage
 from broker.model.intent import CapacityType, HardwareOption, Intent, Terms
 from broker.model.moment import Moment
 from broker.model.reasons import FailureClass, Reason
@@ -257,6 +258,7 @@ class Run:
     loud failures, oldest first. ``request_id`` and ``body_digest`` are those of the submit.
     ``refused`` are the latest saves whose marker does not hold, oldest first.
     ``resumed_at`` is what ``next_epoch`` was when a person last asked for a start, 0 for never.
+    ``image`` is what runs, None where it is run by the name that its intent has.
     ``is_retiring``: its time in the log is over, and what it left in stores is being removed.
     """
 
@@ -291,6 +293,7 @@ class Run:
     refused: tuple[RefusedCheckpoint, ...] = ()
     resumed_at: int = 0
     is_retiring: bool = False
+    image: PinnedImage | None = None
 
     @property
     def spent(self) -> Decimal:

@@ -16,6 +16,12 @@ LONG_WAIT_S = 600.0  # from here on a wait deserves a word about widening it
 _BY_REASON: Mapping[Reason, str] = {
     Reason.BUNDLE_MISSING: "Submit it again from its working directory: `broker submit`.",
     Reason.IMAGE_REQUIRED: "Name an image, or regions whose clusters are embedded.",
+    Reason.IMAGE_MISSING: "Correct its name, or push it, and submit it again.",
+    Reason.IMAGE_NOT_FOR_PLATFORM: "Build it for linux/amd64, and submit it again.",
+    Reason.IMAGE_REFUSED: "Push it anew, and submit it again.",
+    Reason.REGISTRY_LOGIN_REFUSED: "Ops give the broker a login that may read it, and see whether"
+    " it does: `broker doctor`.",
+    Reason.REGISTRY_UNREACHABLE: "See what answers: `broker doctor`.",
     Reason.WAITING_FOR_OFFER: "See what each place lacks: `broker explain {run}`.",
     Reason.NEVER_FITS: "Ask for a smaller gang, or accept more places: `broker explain {run}`.",
     Reason.MAX_WAIT_PASSED: "Accept more places or a longer wait: `broker amend {run}`, then"

@@ -64,6 +64,7 @@ def tell_run(message: run_pb2.Run, run: Run, now: Moment, *, is_whole: bool = Tr
     _tell_restarts(message.restarts, run)
     _tell_spending(message.spending, run, now)
     message.forked_from = run.forked_from
+    message.image = "" if run.image is None else run.image.name
     message.advice.extend(advice_for(run, now))
     _tell_what_may_be_unset(message, run, axis)
 

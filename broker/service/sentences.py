@@ -36,7 +36,8 @@ def _made(event: e.RunEvent) -> str:  # noqa: PLR0912 - one line for each kind o
         case e.Submitted():
             return f"forked from {event.forked_from}" if event.forked_from else "submitted"
         case e.Validated():
-            return "everything it names is there; it waits for a start"
+            runs = "" if event.image is None else f", and it runs {event.image.name}"
+            return f"everything it names is there{runs}; it waits for a start"
         case e.TermsAmended():
             return "the terms were changed"
         case e.PlacementAdded():

@@ -79,7 +79,7 @@ async def fork(ports: Ports, request: run_service_pb2.ForkRunRequest, actor: Act
     parent = ports.log.run(parent_name)
     if parent is None:
         raise not_found(parent_name)
-    team, intent = parent.intent.team, parent.intent
+    team, intent = parent.intent.team, _as_it_ran(parent)
     try:
         run_id = _run_id(request)
         if request.HasField("intent"):
@@ -185,6 +185,14 @@ async def _with_seed(
         await ports.log.handle(owner.name, hold, actor)
     ref = replace(seed.ref, run_uid=seed.ref.run_uid or parent.uid)
     return replace(command, fork_checkpoint=replace(seed, ref=ref, holds=()))
+
+
+def _as_it_ran(parent: Run) -> Intent:
+    """Return the intent of a run with what its image was found to be: a fork runs the same."""
+    intent = parent.intent
+    if parent.image is None:
+        return intent
+    return replace(intent, workload=replace(intent.workload, image=parent.image.name))
 
 
 def _owner(ports: Ports, parent: Run, seed: Checkpoint) -> Run | None:

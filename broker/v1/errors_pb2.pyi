@@ -33,6 +33,20 @@ class _ReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Reason.ValueTy
     """The bundle that the intent names was never uploaded. Upload it, then submit anew."""
     REASON_IMAGE_REQUIRED: _Reason.ValueType  # 4
     """An accepted cluster runs images only and the intent has none. Name an image or other regions."""
+    REASON_IMAGE_MISSING: _Reason.ValueType  # 130
+    """Its registry has no image of that name, or none that the broker's login may see. Correct the
+    name, or push the image, then submit anew.
+    """
+    REASON_IMAGE_NOT_FOR_PLATFORM: _Reason.ValueType  # 131
+    """The image is there, and not for linux/amd64. Build it for that, then submit anew."""
+    REASON_IMAGE_REFUSED: _Reason.ValueType  # 132
+    """What lies under the image's name is no image that can be run, or contradicts itself. Push it
+    anew, then submit anew.
+    """
+    REASON_REGISTRY_LOGIN_REFUSED: _Reason.ValueType  # 133
+    """The image's registry refuses the broker's login, or wants one. Ask ops."""
+    REASON_REGISTRY_UNREACHABLE: _Reason.ValueType  # 134
+    """A registry of images does not answer. It is asked again; the sentence says until when."""
     REASON_WAITING_FOR_OFFER: _Reason.ValueType  # 5
     """No place can take the run now. ExplainRun says what each one lacks."""
     REASON_WAITING_FOR_TURN: _Reason.ValueType  # 6
@@ -332,6 +346,20 @@ REASON_BUNDLE_MISSING: Reason.ValueType  # 3
 """The bundle that the intent names was never uploaded. Upload it, then submit anew."""
 REASON_IMAGE_REQUIRED: Reason.ValueType  # 4
 """An accepted cluster runs images only and the intent has none. Name an image or other regions."""
+REASON_IMAGE_MISSING: Reason.ValueType  # 130
+"""Its registry has no image of that name, or none that the broker's login may see. Correct the
+name, or push the image, then submit anew.
+"""
+REASON_IMAGE_NOT_FOR_PLATFORM: Reason.ValueType  # 131
+"""The image is there, and not for linux/amd64. Build it for that, then submit anew."""
+REASON_IMAGE_REFUSED: Reason.ValueType  # 132
+"""What lies under the image's name is no image that can be run, or contradicts itself. Push it
+anew, then submit anew.
+"""
+REASON_REGISTRY_LOGIN_REFUSED: Reason.ValueType  # 133
+"""The image's registry refuses the broker's login, or wants one. Ask ops."""
+REASON_REGISTRY_UNREACHABLE: Reason.ValueType  # 134
+"""A registry of images does not answer. It is asked again; the sentence says until when."""
 REASON_WAITING_FOR_OFFER: Reason.ValueType  # 5
 """No place can take the run now. ExplainRun says what each one lacks."""
 REASON_WAITING_FOR_TURN: Reason.ValueType  # 6

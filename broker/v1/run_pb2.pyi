@@ -169,6 +169,7 @@ class Run(_message.Message):
     TIME_TO_USEFUL_WORK_FIELD_NUMBER: _builtins.int
     FORKED_FROM_FIELD_NUMBER: _builtins.int
     ADVICE_FIELD_NUMBER: _builtins.int
+    IMAGE_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     """teams/{team}/runs/{run}"""
     uid: _builtins.str
@@ -183,6 +184,10 @@ class Run(_message.Message):
     """The sequence of the last event, for WatchRun."""
     forked_from: _builtins.str
     """The run and step that this one was forked from, empty for none."""
+    image: _builtins.str
+    """What its image was found to be when it was submitted, by its digest; every start runs that, in
+    whichever registry. Empty where the broker asks no registry, and the intent's name is run.
+    """
     @_builtins.property
     def intent(self) -> _intent_pb2.Intent:
         """What the user wants, with the terms now in force."""
@@ -263,10 +268,11 @@ class Run(_message.Message):
         time_to_useful_work: _duration_pb2.Duration | None = ...,
         forked_from: _builtins.str = ...,
         advice: _abc.Iterable[_builtins.str] | None = ...,
+        image: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["create_time", b"create_time", "end_time", b"end_time", "intent", b"intent", "last_checkpoint", b"last_checkpoint", "progress", b"progress", "restarts", b"restarts", "spending", b"spending", "time_to_useful_work", b"time_to_useful_work", "update_time", b"update_time", "wait_time", b"wait_time", "why", b"why"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["advice", b"advice", "create_time", b"create_time", "draining", b"draining", "end_time", b"end_time", "epochs", b"epochs", "etag", b"etag", "forked_from", b"forked_from", "intent", b"intent", "last_checkpoint", b"last_checkpoint", "name", b"name", "placements", b"placements", "progress", b"progress", "restarts", b"restarts", "sequence", b"sequence", "spending", b"spending", "state", b"state", "time_to_useful_work", b"time_to_useful_work", "uid", b"uid", "update_time", b"update_time", "wait_time", b"wait_time", "why", b"why"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["advice", b"advice", "create_time", b"create_time", "draining", b"draining", "end_time", b"end_time", "epochs", b"epochs", "etag", b"etag", "forked_from", b"forked_from", "image", b"image", "intent", b"intent", "last_checkpoint", b"last_checkpoint", "name", b"name", "placements", b"placements", "progress", b"progress", "restarts", b"restarts", "sequence", b"sequence", "spending", b"spending", "state", b"state", "time_to_useful_work", b"time_to_useful_work", "uid", b"uid", "update_time", b"update_time", "wait_time", b"wait_time", "why", b"why"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -11,6 +11,7 @@ import pytest
 from google.protobuf import duration_pb2
 
 from broker.history.commands import AcceptRun
+from broker.model.image import PinnedImage
 from broker.model.reasons import Reason
 from broker.v1 import errors_pb2, event_pb2, intent_pb2, offer_pb2, run_pb2, run_service_pb2
 from tests.service.rig import (
@@ -272,6 +273,18 @@ async def test_a_fork_begins_with_its_parents_checkpoint_which_is_kept_for_it(ri
     assert await refused(rig.runs.ForkRun(request)) == Refusal(
         NOT_NOW, "CHECKPOINT_NOT_AVAILABLE", ("step",)
     )
+
+
+async def test_a_fork_runs_what_its_parents_image_was_found_to_be(rig: Rig) -> None:
+    await rig.submit()
+    image = PinnedImage(name=f"registry.example/llm@sha256:{'a' * 64}", size_bytes=1)
+    await rig.tell(AcceptRun(image=image))
+    assert (await rig.runs.GetRun(run_service_pb2.GetRunRequest(name=DIGITS))).image == image.name
+    request = run_service_pb2.ForkRunRequest(
+        name=DIGITS, run_id="digits-2", beginning=True, request_id="f1"
+    )
+    forked = await rig.runs.ForkRun(request)
+    assert forked.intent.workload.image == image.name
 
 
 async def test_explain_shows_every_place_with_its_reason(rig: Rig) -> None:

@@ -3,8 +3,10 @@
 from dataclasses import replace
 from pathlib import Path
 
+from broker.history.commands import AcceptRun
 from broker.loops import orders
 from broker.model.checkpoint import CheckpointRef, EpochId
+from broker.model.image import PinnedImage
 from broker.model.intent import ProgressSpec, SecretRef
 from broker.model.policy import RegionPolicy
 from broker.model.run import Epoch
@@ -37,6 +39,14 @@ def test_a_gang_is_told_what_its_training_calls_its_loss() -> None:
         "BROKER_CAPACITY_TYPE": placement.site.capacity_type.value,
         "BROKER_LOSS_FIELD": "train/loss",
     }
+
+
+def test_a_gang_runs_what_its_image_was_found_to_be() -> None:
+    story = Story(intent=make_intent(workload=make_workload(image="registry.example/llm:v1")))
+    image = PinnedImage(name=f"registry.example/llm@sha256:{'a' * 64}", size_bytes=1)
+    story.do(story.submit, AcceptRun(image=image)).placed()
+    (placement,) = story.run.placements.values()
+    assert orders.queue(story.run, placement, RegionPolicy(), "mark").image == image.name
 
 
 def test_a_gang_gets_the_way_out_and_a_token_only_if_its_run_asks() -> None:

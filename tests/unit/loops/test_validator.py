@@ -4,8 +4,9 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from broker.loops.validator import Problem, problem
+from broker.loops.validator import problem
 from broker.model.intent import Input, Intent
+from broker.model.problem import Problem
 from broker.model.reasons import Reason
 from tests.builders import make_intent, make_terms, make_workload
 
@@ -28,7 +29,7 @@ NO_BUNDLES = Uploaded()
 def found(
     intent: Intent, uploaded: Uploaded = NO_BUNDLES, asking: frozenset[str] = frozenset()
 ) -> Problem | None:
-    return problem(intent, uploaded, asking)
+    return problem(intent, uploaded, asking, None)
 
 
 def test_an_intent_that_needs_nothing_lacks_nothing() -> None:

@@ -1,0 +1,15 @@
+"""An image as it runs: by its digest, whatever its tag means later."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PinnedImage:
+    """What a run's image was found to be, once.
+
+    ``name`` is REGISTRY/PATH@sha256:DIGEST, where it was found; other regions have the same digest
+    under names of their own. ``size_bytes`` is what a machine that has nothing of it pulls.
+    """
+
+    name: str
+    size_bytes: int
