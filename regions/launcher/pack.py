@@ -1,7 +1,8 @@
 """The launcher as one file: a zipapp that any Python 3.8 or later runs.
 
 Beside each source stands what the packing Python compiled of it: the same Python does not compile
-it again in front of every process of a gang, any other passes it over and takes the source.
+it again in front of every process of a gang, any other passes it over and takes the source. What
+the sources have from ``dataclasses`` they have from ``records`` there.
 
 The rule: the same sources, packed by the same Python, give the same bytes, so that its digest names
 it. Read ``pack`` first.
@@ -26,6 +27,7 @@ sys.exit(main(sys.argv[1:]))
 """
 _TIME = (1980, 1, 1, 0, 0, 0)
 _LEFT_OUT = ("pack.py",)
+_SLOW, _QUICK = b"from dataclasses import ", b"from regions.launcher.records import "
 _UNCHECKED = (1).to_bytes(4, "little")
 """By its hash, and not to be looked up in the source: both are members of the same file."""
 _PLAIN_MARSHAL = 2
@@ -59,5 +61,6 @@ def _members() -> List[Tuple[str, bytes]]:
     for name in sorted(os.listdir(folder)):
         if name.endswith(".py") and name not in _LEFT_OUT:
             with open(os.path.join(folder, name), "rb") as source:
-                members.append((f"regions/launcher/{name}", source.read()))
+                text = source.read().replace(_SLOW, _QUICK)
+                members.append((f"regions/launcher/{name}", text))
     return members

@@ -54,6 +54,18 @@ def test_what_opens_a_bucket_is_not_passed_on() -> None:
     assert settings.passed_on.keys() & told.keys() == set()
 
 
+def test_a_packed_launcher_starts_without_what_writes_classes(tmp_path: Path) -> None:
+    program = tmp_path / "launcher.pyz"
+    program.write_bytes(pack())
+    code = (
+        f"import sys; sys.path.insert(0, {str(program)!r}); import regions.launcher.__main__;"
+        "print(sorted({'dataclasses', 'inspect'} & set(sys.modules)))"
+    )
+    run = [sys.executable, "-I", "-S", "-c", code]
+    told = subprocess.run(run, capture_output=True, text=True, check=True, timeout=60)
+    assert told.stdout == "[]\n"
+
+
 def test_a_launcher_on_a_directory_starts_without_what_a_bucket_takes() -> None:
     code = (
         "import sys, regions.launcher.__main__;"
