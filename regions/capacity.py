@@ -104,7 +104,7 @@ class KnownSeen:
     """One thing that is known of a flavor's capacity and is no event, in words, and from where.
 
     ``age_s`` is how long ago ``source`` said so, at ``seen_at_s``. ``is_of_gang``: it was said of a
-    gang, whose name it may hold.
+    gang or of what it runs on, and may hold its name.
     """
 
     queue: str

@@ -42,7 +42,7 @@ from regions.kueue.objects.job_set import JobSet
 from regions.kueue.orders import Orders
 from regions.kueue.recalling import Recaller
 from regions.kueue.scene import Scene
-from regions.kueue.scout import NOTHING, Bounds, Scout, Spot, asked_of, bounded
+from regions.kueue.scout import Bounds, Scout, Spot, asked_of, bounded
 from regions.kueue.sight import Sight
 from regions.kueue.signals import Signals
 from regions.kueue.site import Site
@@ -287,11 +287,10 @@ class KueueCluster:
         told = [(each.seen, each.evidence) for each in found]
         placements = {each.seen.placement: each.seen for each in found}
         partial, queues = [*self._survey.partial(scene)], self._survey.queues
-        report = NOTHING
+        report = self._survey.told()
         if self._scout is not None:
-            report = self._scout.report(
-                asked_of(queues, scene.snapshot.flavors.objects, placements.values())
-            )
+            asked = asked_of(queues, scene.snapshot.flavors.objects, placements.values())
+            report = report.and_(self._scout.report(asked))
             self._bounds = report.bounds
         if look.trouble:
             partial.append(f"store: {look.trouble}")

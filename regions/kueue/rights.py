@@ -182,7 +182,7 @@ RIGHTS: tuple[Right, ...] = (
     _seen(
         kinds.EVENTS,
         "what the cloud says of its machines: stockouts, spot ends",
-        "that a machine is about to be taken is told late",
+        "that machines of others are taken back from a flavor is not learned",
         scope=Scope.NODE_EVENTS,
     ),
 )

@@ -71,8 +71,14 @@ class Report:
     bounds: Mapping[Spot, Bounds] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
 
-
-NOTHING = Report()
+    def and_(self, other: "Report") -> "Report":
+        """Return what both tell; of one flavor's bounds the other's count."""
+        return Report(
+            news=(*self.news, *other.news),
+            known=(*self.known, *other.known),
+            bounds={**self.bounds, **other.bounds},
+            notes=(*self.notes, *other.notes),
+        )
 
 
 class Scout(Protocol):

@@ -17,6 +17,7 @@ from regions.kueue.cache import Health
 from regions.kueue.clock import Clock
 from regions.kueue.discovery import Served, discover
 from regions.kueue.errors import ClusterError
+from regions.kueue.node_hearing import says_of_capacity
 from regions.kueue.objects import kinds
 from regions.kueue.objects.kinds import Kind
 from regions.kueue.objects.pod import Pod
@@ -85,6 +86,7 @@ FOLLOWED = (
         kind=kinds.EVENTS,
         namespace="default",  # where Kubernetes keeps what is told of things without a namespace
         selectors={"fieldSelector": "involvedObject.kind=Node"},
+        keeps=says_of_capacity,
     ),
 )
 _BY_NAME = {each.name: each for each in FOLLOWED}

@@ -240,13 +240,25 @@ def _of_arrival(
 def _of_autoscaler(pod: Pod, events: Sequence[Event]) -> Heard | None:
     # The newest counts: machines that are bought after a failure are on their way.
     for event in _about(pod, events):
-        if event.reason == "TriggeredScaleUp":
-            return Heard(word=Word.NODES_COMING, raw=event.message, look_at=_at(pod))
-        known = {"FailedScaleUp": _SCALE_UPS, "NotTriggerScaleUp": _NO_SCALE_UPS}.get(event.reason)
-        if known is not None:
-            word, _ = hear(event.message, known) or (Word.NO_POOL_FITS, "")
+        word = scale_up_word(event)
+        if word is not None:
             return Heard(word=word, raw=event.message, look_at=_at(pod))
     return None
+
+
+def scale_up_word(event: Event) -> Word | None:
+    """Return what the autoscaler says of machines by an event; None: it says nothing of them."""
+    match event.reason:
+        case "TriggeredScaleUp":
+            return Word.NODES_COMING
+        case "FailedScaleUp":
+            said = _SCALE_UPS
+        case "NotTriggerScaleUp":
+            said = _NO_SCALE_UPS
+        case _:
+            return None
+    word, _ = hear(event.message, said) or (Word.NO_POOL_FITS, "")
+    return word
 
 
 def _of_scheduler(pod: Pod) -> Heard | None:

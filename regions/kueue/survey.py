@@ -13,10 +13,11 @@ from regions.capacity import KnownSeen, QueueSeen
 from regions.kueue import drift, held_in_vain
 from regions.kueue import snapshot as snapshots
 from regions.kueue.clock import Clock
+from regions.kueue.node_hearing import Notices
 from regions.kueue.objects.priority_class import PriorityClass
 from regions.kueue.queue_view import QueuesSeen, queues_seen
 from regions.kueue.scene import Scene
-from regions.kueue.scout import dressed
+from regions.kueue.scout import Report, dressed
 from regions.kueue.sight import Sight, snapshot_of
 from regions.kueue.sites import KueueSettings
 from regions.kueue.snapshot import Seen, Snapshot
@@ -58,6 +59,7 @@ class Survey:
         self._is_owed = False
         self._queues = QueuesSeen(queues=(), doubts=())
         self._drift: dict[drift.Drift, float] = {}
+        self._notices = Notices(clock.monotonic_s())
 
     @property
     def queues(self) -> tuple[QueueSeen, ...]:
@@ -98,7 +100,18 @@ class Survey:
             places=self._queues.places,
         )
         self._scene_mark, self._scene_s = mark, now_s
+        self._notices.take_in(
+            known["node events"],
+            snapshot,
+            self._queues.queues,
+            now_s=self._wall_s(),
+            monotonic_s=now_s,
+        )
         return self._scene
+
+    def told(self) -> Report:
+        """Return what the machines' own events tell of capacity, as of the last scene."""
+        return self._notices.report(self._wall_s())
 
     def _reckon(self, snapshot: Snapshot, now_s: float) -> None:
         """Work out what concerns the whole of the cluster."""

@@ -1,6 +1,7 @@
 """What concerns the whole of a cluster is worked out as often as its cost allows, and no less."""
 
 from collections.abc import AsyncIterator
+from datetime import datetime
 
 import pytest
 
@@ -74,3 +75,50 @@ async def test_figures_of_the_whole_cluster_cost_a_share_of_the_time_at_most(
             assert (told.pending(), told.times) == (0, 1)
             server.clock.now_s += 0.2
         assert (told.pending(), told.times) == (1, 2)
+
+
+async def test_events_of_machines_are_heard_and_those_that_say_nothing_make_no_scene(
+    server: Server,
+) -> None:
+    cluster = Cluster()
+    cluster.objects = {
+        f"{KUEUE}/clusterqueues": [kube.cluster_queue("cq")],
+        f"{KUEUE}/localqueues": [local_queue()],
+        f"{KUEUE}/resourceflavors": [kube.flavor("spot", labels=SPOT)],
+        "/api/v1/nodes": [kube.node("n1", labels=SPOT)],
+        "/api/v1/namespaces/default/events": [of_machine("NodeReady"), of_machine("Shutdown")],
+    }
+    async with watched(server, cluster) as seen:
+        await until(lambda: all_heard(seen))
+        wall_s = kube_time("2026-11-01T00:00:30Z")
+        survey = Survey(
+            seen, make_settings(QueueSettings(namespace=OURS)), server.clock, lambda: wall_s
+        )
+        server.clock.now_s += 60.0
+        first = survey.scene()
+        told = survey.told()
+        assert [(one.kind, one.age_s, one.spot.flavor) for one in told.news] == [
+            ("PREEMPTED", 30.0, "spot")
+        ]
+        assert survey.told().news == ()
+        informer = seen.informer("node events")
+        assert informer is not None
+        assert [one.reason for one in informer.cache.objects.values()] == ["Shutdown"]
+        assert survey.scene() is first
+
+
+def kube_time(text: str) -> float:
+    return datetime.fromisoformat(text).timestamp()
+
+
+def of_machine(reason: str) -> kube.Json:
+    """An event of a machine, as the kubelet writes it."""
+    return {
+        "metadata": kube.meta(f"n1.{reason.lower()}", namespace="default"),
+        "involvedObject": {"kind": "Node", "name": "n1", "uid": "n1"},
+        "reason": reason,
+        "message": "it goes down",
+        "type": "Normal",
+        "lastTimestamp": "2026-11-01T00:00:00Z",
+        "source": {"component": "kubelet"},
+    }
