@@ -36,6 +36,13 @@ from broker.sdk.intent import IntentFile
     help="What is packed.",
 )
 @click.option("--no-workdir", is_flag=True, help="Pack nothing: the image holds all.")
+@click.option(
+    "--pack-key",
+    "keys",
+    multiple=True,
+    metavar="PATH",
+    help="Pack a file, or a pattern, that holds a key all the same.",
+)
 @click.option("--request-id", metavar="TEXT", help="Makes it repeatable.")
 @click.option("--wait", is_flag=True, help="Follow the run until it ends.")
 @click.option("--validate-only", is_flag=True, help="Only check, and say where it would go.")
@@ -47,6 +54,7 @@ def submit(
     name: str | None,
     workdir: str,
     no_workdir: bool,
+    keys: tuple[str, ...],
     request_id: str | None,
     wait: bool,
     validate_only: bool,
@@ -57,8 +65,9 @@ def submit(
 
     A FILE named - is standard input.
 
-    The working directory goes with it: what git would keep, at most 256 MiB packed. Where a flag
-    and the file differ, the flag counts; none clears what the file says. The run's name is printed.
+    The working directory goes with it: what git would keep, at most 256 MiB packed, and no file
+    that looks like a key. Where a flag and the file differ, the flag counts; none clears what the
+    file says. The run's name is printed.
     """
     if manifest and not validate_only:
         raise click.UsageError(
@@ -76,7 +85,7 @@ def submit(
         # What a submit would be refused for ends as that would.
         return exits.INVALID if answer.estimate.never_fits else exits.OK
     if not no_workdir and not found.message.workload.bundle_digest:
-        _bring_bundle(session, found, team, workdir)
+        _bring_bundle(session, found, team, workdir, keys)
     run = session.client.runs.submit(
         team, found.message, run_id=run_id, request_id=request_id or ""
     )
@@ -103,12 +112,18 @@ def _progress() -> Iterator[Callable[[str], None]]:
         yield live.update
 
 
-def _bring_bundle(session: Session, found: IntentFile, team: str, workdir: str) -> None:
+def _bring_bundle(
+    session: Session, found: IntentFile, team: str, workdir: str, keys: tuple[str, ...]
+) -> None:
     from broker.sdk.bundle import pack
     from broker.sdk.quantities import size_text
 
     with _progress() as tell:
-        bundle = pack(workdir, on_progress=lambda done, of: tell(f"packing: {done} of {of} files"))
+        bundle = pack(
+            workdir,
+            keys_allowed=keys,
+            on_progress=lambda done, of: tell(f"packing: {done} of {of} files"),
+        )
     with bundle, _progress() as tell:
         if not bundle.paths:
             return

@@ -3,7 +3,7 @@
 The rule: the same files give the same bytes, whoever packs them and when; and what is packed is
 what unpacks: plain files with their content and whether they can be executed, inside the directory
 and nowhere else. A link to a file of the directory is packed as that file; one that leads out is
-refused. Read ``pack`` first.
+refused, and so is a file that holds somebody's key (``keys``). Read ``pack`` first.
 """
 
 import gzip
@@ -12,18 +12,20 @@ import os
 import stat
 import tarfile
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, Self, cast
 
 from broker.sdk.errors import BundleError
+from broker.sdk.keys import found_in
 from broker.sdk.worktree import files_of
 
 SIZE_MAX_BYTES = 256 * 1024 * 1024  # as the server's: what is larger is an input, not code
 UNPACKED_MAX_BYTES = 4 * 1024 * 1024 * 1024  # as the launcher's
 FILES_MAX = 50_000
 CHUNK_BYTES = 1024 * 1024
+KEYS_SAID = 10
 
 OnProgress = Callable[[int, int], None]
 """Told the files that are packed, and all of them."""
@@ -55,15 +57,21 @@ def pack(
     directory: str | Path,
     *,
     size_max: int = SIZE_MAX_BYTES,
+    keys_allowed: Collection[str] = (),
     on_progress: OnProgress | None = None,
 ) -> Bundle:
-    """Pack what git would keep of a directory. Raises BundleError, which names the file."""
+    """Pack what git would keep of a directory. Raises BundleError, which names the file.
+
+    ``keys_allowed`` are paths, or patterns of them as of a shell, of files that hold keys and go
+    along all the same.
+    """
     root = Path(directory)
     if not root.is_dir():
         raise BundleError(f"{root} is not a directory")
     paths = files_of(root)
     if len(paths) > FILES_MAX:
         raise BundleError(f"{root} holds {len(paths)} files; the most is {FILES_MAX}")
+    _refuse_keys(root, paths, keys_allowed)
     # Closed by the bundle, or here if there is none.
     file = cast(BinaryIO, tempfile.TemporaryFile())  # noqa: SIM115
     try:
@@ -74,6 +82,18 @@ def pack(
         raise
     return Bundle(
         digest=sink.digest.hexdigest(), size_bytes=sink.size_bytes, paths=paths, file=file
+    )
+
+
+def _refuse_keys(root: Path, paths: Iterable[str], allowed: Collection[str]) -> None:
+    found = [f"{path} ({what})" for path, what in found_in(root, paths, allowed)]
+    if not found:
+        return
+    more = f", and {len(found) - KEYS_SAID} more" if len(found) > KEYS_SAID else ""
+    raise BundleError(
+        f"keys are not packed: {', '.join(found[:KEYS_SAID])}{more}. Name them in .gitignore and"
+        " let the run read a secret of its cluster (secrets in the intent), or say --pack-key PATH"
+        " (keys_allowed in a program) to send one to every region's store all the same"
     )
 
 
