@@ -16,6 +16,8 @@ from broker.history.commands import BeginIncarnation
 from broker.loops.content import Content
 from broker.loops.desk import TURN
 from broker.loops.engine import Agents, Parts, make_agents
+from broker.loops.images import Images
+from broker.loops.journeys import Journeys
 from broker.loops.meter import Meter
 from broker.loops.off_loop import in_thread
 from broker.loops.running import Keeper, Pace, keep_all, keep_going
@@ -35,6 +37,8 @@ from replicator.transfers import Transfers
 RUNS_AT_ONCE = 32  # commands of an agent that one fsync may serve
 LOOKS_AT_ONCE = 4  # listings and checksums: bound by one machine's disks
 COPIES_AT_ONCE = 2
+ASKS_AT_ONCE = 16  # short questions to registries
+IMAGES_AT_ONCE = 2  # of several layers each: more of them would share the same line
 MARK_S = 5.0  # a downtime is known to so many seconds
 DAY_S = 86_400.0
 METER_S = 2.0
@@ -119,6 +123,7 @@ async def assemble(
             content=content,
             bundles=bundles,
             regions_needing_image=fleet.regions_needing_image,
+            images=await _images(stack, config, fleet),
             draws=ids,
             clock=clock,
             folders=fleet.folders,
@@ -155,6 +160,22 @@ async def assemble(
             place_s=config.loops.place_s,
         ),
         links=links,
+    )
+
+
+async def _images(stack: AsyncExitStack, config: Config, fleet: Fleet) -> Images | None:
+    """Return who asks the registries that are configured, None where none is."""
+    if not config.registries:
+        return None
+    # Only who has a registry pays for its client.
+    from broker.fleet.registries import make_book, open_registries
+
+    book = make_book(config.registries, fleet.regions_needing_image)
+    return Images(
+        book,
+        await stack.enter_async_context(open_registries(config.registries, book)),
+        asks=await stack.enter_async_context(Journeys(max_parallel=ASKS_AT_ONCE)),
+        copies=await stack.enter_async_context(Journeys(max_parallel=IMAGES_AT_ONCE)),
     )
 
 

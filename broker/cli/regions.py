@@ -13,6 +13,7 @@ from broker.cli.bootstrap import bootstrap
 from broker.cli.following import ask
 from broker.cli.session import Session
 from broker.cli.verbs import Family, verb
+from broker.sdk.quantities import size_text
 from broker.v1 import region_pb2
 
 REGIONS = ("REGION", "STATE", "CLUSTERS", "GPUS IN USE", "FREE NODES", "WAITING", "SAID")
@@ -82,6 +83,8 @@ def show(session: Session, region: str) -> None:
     session.say(f"{region}: {words.enum_name(found, 'state')}")
     for trouble in _troubles(found, session.now_s):
         session.say(f"  {trouble}")
+    if found.HasField("registry"):
+        session.say(f"  {registry_line(found.registry)}")
     for cluster in found.clusters:
         seen = (
             f"seen {words.ago(cluster.seen_time, session.now_s)}"
@@ -95,6 +98,21 @@ def show(session: Session, region: str) -> None:
             session.say(line)
         for orphan in cluster.orphans:
             session.say(f"  unknown: {orphan.object}: {orphan.message}")
+
+
+def registry_line(registry: region_pb2.ImageRegistry) -> str:
+    """Return where a region's images are pulled from, and how the broker reaches that."""
+    rate = size_text(registry.pull_bytes_per_second)
+    login = _LOGINS.get(registry.login, registry.login)
+    layers = _UPLOADS.get(registry.upload, registry.upload)
+    return (
+        f"images are pulled from {registry.prefix}, about {rate}/s on a new machine; the broker"
+        f" logs in there {login}, and sends layers {layers}"
+    )
+
+
+_LOGINS = {"none": "as nobody", "file": "out of a file", "google": "as Google's credentials say"}
+_UPLOADS = {"whole": "whole", "chunks": "in chunks"}
 
 
 def beside(cluster: region_pb2.ClusterStatus, now_s: float) -> Iterator[str]:

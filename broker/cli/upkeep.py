@@ -170,8 +170,9 @@ def _asked(session: Session, region: region_pb2.Region) -> Iterator[Check]:
         if each.subject == "store" and not each.well and each.cluster in silent:
             continue
         remedy = f"; {each.remedy}" if each.remedy else ""
+        where = f"{name}/{each.cluster}" if each.cluster else name
         yield Check(
-            what=f"{name}/{each.cluster} {each.subject}",
+            what=f"{where} {each.subject}",
             is_well=each.well,
             said=f"{each.message}{remedy}",
         )

@@ -55,15 +55,15 @@ class OwnDoors:
 
     async def identity(self) -> Any:
         """Find Application Default Credentials; that may ask the metadata server."""
-        return await asyncio.to_thread(_needed("regions.gcp.identity").find_identity)
+        return await asyncio.to_thread(needed("regions.gcp.identity").find_identity)
 
     def fleet(self, identity: Any) -> Any:
         """Return a client of GKE's ClusterManager."""
-        return _needed("regions.gcp.channels").fleet_client(identity)
+        return needed("regions.gcp.channels").fleet_client(identity)
 
     def catalog(self, identity: Any) -> Any:
         """Return a client of the billing catalog."""
-        return _needed("regions.gcp.channels").catalog_client(identity)
+        return needed("regions.gcp.channels").catalog_client(identity)
 
 
 class Projects:
@@ -88,7 +88,7 @@ class Projects:
 
 @asynccontextmanager
 async def _surveyed(project: str) -> AsyncIterator[Survey]:
-    async with _needed("regions.gcp.surveying").surveying(project) as survey:
+    async with needed("regions.gcp.surveying").surveying(project) as survey:
         yield survey
 
 
@@ -111,7 +111,7 @@ def find_endpoint(name: str, doors: Doors) -> Callable[[], Awaitable[Endpoint]]:
 
 
 async def _find(key: ClusterKey, doors: Doors) -> Endpoint:
-    listing, own = _needed("regions.gcp.fleet.listing"), _needed("regions.gcp.identity")
+    listing, own = needed("regions.gcp.fleet.listing"), needed("regions.gcp.identity")
     identity = await doors.identity()
     client = doors.fleet(identity)
     try:
@@ -131,7 +131,7 @@ def google_prices(terms: Terms, path: Path, doors: Doors) -> tuple[PriceKeeper, 
     clock = SystemClock()
 
     async def fetch(now_s: float) -> Book:
-        catalog = _needed("regions.gcp.prices.catalog")
+        catalog = needed("regions.gcp.prices.catalog")
         client = doors.catalog(await doors.identity())
         try:
             book: Book = await catalog.read_book(client, clock.pause, now_s)
@@ -150,7 +150,7 @@ def google_prices(terms: Terms, path: Path, doors: Doors) -> tuple[PriceKeeper, 
     return keeper, work
 
 
-def _needed(module: str) -> ModuleType:
+def needed(module: str) -> ModuleType:
     """Import one that needs Google's libraries. Raises AccessError."""
     try:
         return importlib.import_module(module)

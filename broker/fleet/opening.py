@@ -7,7 +7,7 @@ that says it. Read ``open_fleet`` first.
 from collections.abc import Iterable
 from pathlib import Path
 
-from broker.config import Config, Kueue, Local
+from broker.config import Config, ConfigError, Kueue, Local
 from broker.embedded import default_worlds
 from broker.fleet.embedded import EmbeddedMember
 from broker.fleet.fleet import Fleet, Member
@@ -21,6 +21,16 @@ def open_fleet(config: Config, data: Path) -> Fleet:
 
     Raises ConfigError or StartError.
     """
+    fleet = _open(config, data)
+    for at, one in enumerate(config.registries):
+        if one.region and one.region not in fleet.regions:
+            raise ConfigError(
+                f"registries[{at}].region: {one.region} is none of {', '.join(fleet.regions)}"
+            )
+    return fleet
+
+
+def _open(config: Config, data: Path) -> Fleet:
     places = Places(config.buckets)
     if not config.clusters:
         default = default_worlds(data).items()

@@ -13,6 +13,7 @@ from broker.history.refusals import Code, Refused
 from broker.loops import faulting
 from broker.loops.carrying import newest_first
 from broker.loops.content import Content, ContentError, path_of
+from broker.loops.image_book import ImageBook
 from broker.loops.outposts import Outpost, Outposts
 from broker.loops.sight import Sight
 from broker.loops.telling import capacity_of, word_of
@@ -20,6 +21,7 @@ from broker.model.capacity import ClusterFacts
 from broker.model.capacity_seen import CapacitySeen, ClusterWord
 from broker.model.checkpoint import Checkpoint, CheckpointRef
 from broker.model.faults import Fault
+from broker.model.image import RegionRegistry
 from broker.model.intent import Intent
 from broker.model.moment import Moment
 from broker.model.reasons import Reason
@@ -56,8 +58,12 @@ class Answers:
         content: Content,
         strangers: Strangers,
         folders: Mapping[str, Path],
+        book: ImageBook | None,
     ) -> None:
-        """Make it; ``folders`` are the regions whose store is a directory of this machine."""
+        """Make it; ``folders`` are the regions whose store is a directory of this machine.
+
+        ``book`` is of the registries that are configured, None: there is none.
+        """
         self._run = run
         self._outposts = outposts
         self._sight = sight
@@ -65,6 +71,7 @@ class Answers:
         self._content = content
         self._strangers = strangers
         self._folders = folders
+        self._book = book
 
     def regions(self) -> tuple[str, ...]:
         """Return the ids of all regions the broker was told of, or has gangs in, sorted."""
@@ -81,6 +88,18 @@ class Answers:
             orphan
             for outpost in self._outposts.of_region(region)
             for orphan in self._strangers.by_cluster.get(outpost.cluster, ())
+        )
+
+    def registry(self, region: str) -> RegionRegistry | None:
+        """Return where a region's clusters pull images from, None where nobody said."""
+        shelf = None if self._book is None else self._book.shelf_of(region)
+        if shelf is None:
+            return None
+        return RegionRegistry(
+            prefix=str(shelf.prefix),
+            login=shelf.login,
+            upload=shelf.upload,
+            pull_bytes_per_s=shelf.pull_bytes_per_s,
         )
 
     def capacity(self, cluster: str) -> CapacitySeen:

@@ -171,9 +171,10 @@ def make_agents(parts: Parts) -> Agents:
             content=parts.content,
             strangers=shared.strangers,
             folders=parts.folders,
+            book=None if parts.images is None else parts.images.book,
         ),
         manifests=Manifests(parts.log, outposts),
-        examiner=Examiner(outposts, sight),
+        examiner=Examiner(outposts, sight, parts.images),
         strangers=shared.strangers,
     )
 

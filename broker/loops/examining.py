@@ -8,6 +8,7 @@ import asyncio
 from collections.abc import Iterator
 from typing import Protocol
 
+from broker.loops.images import Images
 from broker.loops.outposts import Outpost, Outposts
 from broker.loops.sight import ClusterSight
 from broker.model.check import ClusterCheck
@@ -28,14 +29,22 @@ class Looks(Protocol):
 class Examiner:
     """Asks the clusters."""
 
-    def __init__(self, outposts: Outposts, sight: Looks) -> None:
+    def __init__(self, outposts: Outposts, sight: Looks, images: Images | None) -> None:
+        """Make it; ``images`` None: no registry is configured."""
         self._outposts = outposts
         self._sight = sight
+        self._images = images
 
     async def check(self, region: str) -> tuple[ClusterCheck, ...]:
-        """Return what there is to say of each cluster of a region, and of its store."""
-        found = await asyncio.gather(*map(self._check, self._outposts.of_region(region)))
+        """Return what there is to say of each cluster of a region, its store and its registry."""
+        clusters = map(self._check, self._outposts.of_region(region))
+        found = await asyncio.gather(*clusters, self._registries(region))
         return tuple(check for checks in found for check in checks)
+
+    async def _registries(self, region: str) -> tuple[ClusterCheck, ...]:
+        if self._images is None or not self._images.book.is_pulled_in(region):
+            return ()
+        return await self._images.registries.examine(region)
 
     async def _check(self, outpost: Outpost) -> tuple[ClusterCheck, ...]:
         return (*await _asked(outpost), *self._store(outpost))

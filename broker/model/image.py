@@ -1,6 +1,19 @@
-"""An image as it runs: by its digest, whatever its tag means later."""
+"""An image as it runs: by its digest, whatever its tag means later; and where it is pulled from."""
 
 from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RegionRegistry:
+    """The registry that a region pulls from, in the words of the configuration.
+
+    ``pull_bytes_per_s`` is how fast a new machine takes an image from it.
+    """
+
+    prefix: str
+    login: str
+    upload: str
+    pull_bytes_per_s: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

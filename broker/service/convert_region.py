@@ -12,6 +12,7 @@ from google.protobuf import duration_pb2
 from broker.history.regional import RegionState
 from broker.model.capacity import ClusterFacts, FlavorFacts
 from broker.model.capacity_seen import CapacitySeen, FlavorSaid
+from broker.model.image import RegionRegistry
 from broker.model.intent import CapacityType
 from broker.model.moment import Moment
 from broker.model.policy import Patience, RegionPolicy
@@ -164,6 +165,8 @@ def region_message(
     orphans: Sequence[Orphan],
     capacities: Mapping[str, CapacitySeen],
     now: Moment,
+    *,
+    registry: RegionRegistry | None,
 ) -> region_pb2.Region:
     """Return a region with its clusters as last seen; ``capacities`` are by cluster."""
     stands = region_pb2.RegionState.REGION_STATE_OPEN
@@ -183,6 +186,15 @@ def region_message(
     if state.doubt is not None:
         message.store_reason = enums.REASON[state.doubt.reason]
         message.store_message = state.doubt.message
+    if registry is not None:
+        message.registry.CopyFrom(
+            region_pb2.ImageRegistry(
+                prefix=registry.prefix,
+                login=registry.login,
+                upload=registry.upload,
+                pull_bytes_per_second=round(registry.pull_bytes_per_s),
+            )
+        )
     return message
 
 

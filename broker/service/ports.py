@@ -17,6 +17,7 @@ from broker.model.capacity_seen import CapacitySeen, ClusterWord
 from broker.model.check import ClusterCheck
 from broker.model.checkpoint import CheckpointRef
 from broker.model.faults import Fault
+from broker.model.image import RegionRegistry
 from broker.model.intent import Intent
 from broker.model.manifest import Manifest
 from broker.model.moment import Moment
@@ -125,6 +126,10 @@ class World(Protocol):
 
     def capacity(self, cluster: str) -> CapacitySeen:
         """Return what is known of a cluster's capacity beside its figures."""
+        ...
+
+    def registry(self, region: str) -> RegionRegistry | None:
+        """Return where a region's clusters pull images from, None where nobody said."""
         ...
 
     def word(self, placement: Placement) -> ClusterWord | None:

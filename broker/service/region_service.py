@@ -188,6 +188,7 @@ class RegionService(region_service_pb2_grpc.RegionServiceServicer):
             world.orphans(region) if is_operator() else (),
             {one.cluster: self._capacity(one.cluster) for one in clusters},
             self._ports.clock.now(),
+            registry=world.registry(region),
         )
 
     def _capacity(self, cluster: str) -> CapacitySeen:

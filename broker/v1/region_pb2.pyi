@@ -64,6 +64,7 @@ class Region(_message.Message):
     CLUSTERS_FIELD_NUMBER: _builtins.int
     STORE_REASON_FIELD_NUMBER: _builtins.int
     STORE_MESSAGE_FIELD_NUMBER: _builtins.int
+    REGISTRY_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     """regions/{region}"""
     state: Global___RegionState.ValueType
@@ -80,6 +81,10 @@ class Region(_message.Message):
     def clusters(self) -> _containers.RepeatedCompositeFieldContainer[Global___ClusterStatus]:
         """Its clusters as last seen."""
 
+    @_builtins.property
+    def registry(self) -> Global___ImageRegistry:
+        """The registry that its clusters pull images from, unset where the broker was told of none."""
+
     def __init__(
         self,
         *,
@@ -89,14 +94,49 @@ class Region(_message.Message):
         clusters: _abc.Iterable[Global___ClusterStatus] | None = ...,
         store_reason: _errors_pb2.Reason.ValueType = ...,
         store_message: _builtins.str = ...,
+        registry: Global___ImageRegistry | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["registry", b"registry"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["clusters", b"clusters", "message", b"message", "name", b"name", "state", b"state", "store_message", b"store_message", "store_reason", b"store_reason"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["clusters", b"clusters", "message", b"message", "name", b"name", "registry", b"registry", "state", b"state", "store_message", b"store_message", "store_reason", b"store_reason"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___Region: _TypeAlias = Region  # noqa: Y015
+
+@_typing.final
+class ImageRegistry(_message.Message):
+    """Where a region's clusters pull images from."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PREFIX_FIELD_NUMBER: _builtins.int
+    LOGIN_FIELD_NUMBER: _builtins.int
+    UPLOAD_FIELD_NUMBER: _builtins.int
+    PULL_BYTES_PER_SECOND_FIELD_NUMBER: _builtins.int
+    prefix: _builtins.str
+    """Where the names of its images begin: a host, or a host and a path."""
+    login: _builtins.str
+    """How the broker logs in there: none, file or google."""
+    upload: _builtins.str
+    """How it takes layers: whole or chunks."""
+    pull_bytes_per_second: _builtins.int
+    """How fast a new machine is taken to pull from it, in bytes."""
+    def __init__(
+        self,
+        *,
+        prefix: _builtins.str = ...,
+        login: _builtins.str = ...,
+        upload: _builtins.str = ...,
+        pull_bytes_per_second: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["login", b"login", "prefix", b"prefix", "pull_bytes_per_second", b"pull_bytes_per_second", "upload", b"upload"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ImageRegistry: _TypeAlias = ImageRegistry  # noqa: Y015
 
 @_typing.final
 class ClusterStatus(_message.Message):

@@ -160,7 +160,7 @@ class RegionCheck(_message.Message):
     MESSAGE_FIELD_NUMBER: _builtins.int
     REMEDY_FIELD_NUMBER: _builtins.int
     cluster: _builtins.str
-    """The cluster."""
+    """The cluster; empty for what all clusters of the region use, such as a registry of images."""
     subject: _builtins.str
     """What was looked at."""
     well: _builtins.bool

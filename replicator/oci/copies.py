@@ -40,10 +40,14 @@ class Copied:
 
 
 class Progress:
-    """How far a copy is, in bytes of blobs; ``total_bytes`` is None until it is known."""
+    """How far a copy is, in bytes of blobs; ``total_bytes`` is None until it is known.
 
-    def __init__(self) -> None:
+    ``told`` hears of it whenever it moves.
+    """
+
+    def __init__(self, told: OnDone | None = None) -> None:
         self.total_bytes: int | None = None
+        self._told = told
         self._done: dict[str, int] = {}
 
     @property
@@ -56,5 +60,7 @@ class Progress:
 
         def done(done_bytes: int) -> None:
             self._done[blob.digest] = done_bytes
+            if self._told is not None:
+                self._told(self.done_bytes)
 
         return done

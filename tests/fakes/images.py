@@ -70,4 +70,5 @@ class FakeRegistries:
         return self.sent_bytes
 
     async def examine(self, region: str) -> tuple[ClusterCheck, ...]:
-        return ()
+        subject = f"registry {region}.example/team"
+        return (ClusterCheck(cluster="", subject=subject, is_well=True, message="answers"),)

@@ -153,6 +153,9 @@ class FakeRegistry:
             return refused(404, "BLOB_UPLOAD_UNKNOWN")
         if request.method == "GET":
             return self._where(204, repository, upload)
+        if request.method == "DELETE":
+            del self.uploads[upload]
+            return web.Response(status=204)
         # What came before a line broke is kept.
         async for chunk in request.content.iter_any():
             content += chunk

@@ -30,6 +30,7 @@ from broker.model.capacity_seen import CapacitySeen, ClusterWord
 from broker.model.check import ClusterCheck
 from broker.model.checkpoint import CheckpointRef
 from broker.model.faults import Fault
+from broker.model.image import RegionRegistry
 from broker.model.intent import Intent
 from broker.model.manifest import Manifest, SentObject
 from broker.model.moment import Moment
@@ -78,6 +79,7 @@ class Loops:
     files: dict[str, bytes] = field(default_factory=dict)
     folder: str | None = None
     capacities: dict[str, CapacitySeen] = field(default_factory=dict)
+    registries: dict[str, RegionRegistry] = field(default_factory=dict)
     words: dict[str, ClusterWord] = field(default_factory=dict)
     checks: tuple[ClusterCheck, ...] = ()
     faults: list[tuple[str, Fault]] = field(default_factory=list)
@@ -93,6 +95,9 @@ class Loops:
 
     def capacity(self, cluster: str) -> CapacitySeen:
         return self.capacities.get(cluster, CapacitySeen())
+
+    def registry(self, region: str) -> RegionRegistry | None:
+        return self.registries.get(region)
 
     def word(self, placement: Placement) -> ClusterWord | None:
         return self.words.get(placement.id)

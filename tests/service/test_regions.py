@@ -15,6 +15,7 @@ from google.protobuf import duration_pb2
 from broker.model import faults
 from broker.model.capacity import FlavorKey, Signal, SignalKind
 from broker.model.check import ClusterCheck
+from broker.model.image import RegionRegistry
 from broker.model.intent import CapacityType
 from broker.model.policy import RegionPolicy
 from broker.model.sightings import Orphan
@@ -348,3 +349,17 @@ async def test_the_broker_says_what_of_it_fails_and_no_longer_than_it_does(rig: 
     assert list((await rig.broker.GetBroker(get)).warnings) == [told]
     rig.readings.wait(1.0)
     assert list((await rig.broker.GetBroker(get)).warnings) == []
+
+
+async def test_a_region_tells_where_its_images_are_pulled_from(rig: Rig) -> None:
+    rig.loops.registries["alpha"] = RegionRegistry(
+        prefix="r.example/team", login="google", upload="whole", pull_bytes_per_s=1e8
+    )
+    alpha, beta = [
+        await rig.regions.GetRegion(region_service_pb2.GetRegionRequest(name=f"regions/{one}"))
+        for one in ("alpha", "beta")
+    ]
+    assert alpha.registry == region_pb2.ImageRegistry(
+        prefix="r.example/team", login="google", upload="whole", pull_bytes_per_second=100_000_000
+    )
+    assert not beta.HasField("registry")

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from broker.config import Config, ConfigError, Kueue, Local
+from broker.config_registry import Registry
 from broker.embedded import default_worlds
 from broker.fleet.embedded import EmbeddedMember
 from broker.fleet.kueue import KueueMember
@@ -194,6 +195,13 @@ def test_profiles_that_cannot_be_used_are_refused_by_their_path(
         Path(one.profiles).write_text(text)
     with pytest.raises(ConfigError, match=sentence):
         open_fleet(Config(clusters=(one,)), tmp_path)
+
+
+def test_a_registry_is_of_a_region_that_there_is(tmp_path: Path) -> None:
+    registry = Registry(prefix="r.example", region="mars")
+    config = Config(clusters=(make_kueue(tmp_path),), registries=(registry,))
+    with pytest.raises(ConfigError, match=r"registries\[0\]\.region: mars is none of eu-west4"):
+        open_fleet(config, tmp_path)
 
 
 async def test_the_store_of_a_region_is_marked_when_the_log_meets_it_first(tmp_path: Path) -> None:

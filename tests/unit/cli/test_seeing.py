@@ -5,7 +5,7 @@ from typing import Any
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from broker.cli.cluster_words import explained
-from broker.cli.regions import beside
+from broker.cli.regions import beside, registry_line
 from broker.cli.status import rendered
 from broker.v1 import intent_pb2, offer_pb2, placement_pb2, region_pb2, run_pb2, why_pb2
 
@@ -160,3 +160,13 @@ def test_a_profile_that_flavors_share_is_said_once() -> None:
         "  profile of spot, reserved: default; It runs as root.",
         "  profile of flex: default; it opens nothing.",
     ]
+
+
+def test_a_region_says_where_its_images_are_pulled_from() -> None:
+    registry = region_pb2.ImageRegistry(
+        prefix="r.example/team", login="file", upload="chunks", pull_bytes_per_second=100_000_000
+    )
+    assert registry_line(registry) == (
+        "images are pulled from r.example/team, about 95.4 MiB/s on a new machine; the broker"
+        " logs in there out of a file, and sends layers in chunks"
+    )

@@ -10,12 +10,15 @@ import pytest
 
 from broker.loops import examining
 from broker.loops.examining import Examiner
+from broker.loops.images import Images
+from broker.loops.journeys import Journeys
 from broker.loops.outposts import Outpost, Outposts
 from broker.loops.sight import ClusterSight
 from broker.model.check import ClusterCheck
 from broker.model.reasons import Reason
 from regions.cluster import StoreClaims
 from regions.examined import Finding
+from tests.fakes.images import FakeRegistries, make_book
 from tests.unit.loops.handheld import ScriptedCluster
 from tests.unit.loops.seeing import observation
 from tests.unit.placement.pictures import make_cluster, make_flavor
@@ -55,7 +58,7 @@ def looked(claims: StoreClaims | None = NAMED, **changes: Any) -> Looked:
 
 async def checks(port: ScriptedCluster, seen: Looked) -> tuple[ClusterCheck, ...]:
     outpost = Outpost(cluster="alpha", region="alpha", port=port)
-    return await Examiner(Outposts([outpost]), seen).check("alpha")
+    return await Examiner(Outposts([outpost]), seen, None).check("alpha")
 
 
 def scripted(**fields: Any) -> Telling:
@@ -118,4 +121,14 @@ async def test_a_store_that_is_silent_or_not_believed_is_not_well(
 
 
 async def test_a_region_that_is_not_there_has_nothing_to_say() -> None:
-    assert await Examiner(Outposts([]), looked()).check("mars") == ()
+    assert await Examiner(Outposts([]), looked(), None).check("mars") == ()
+
+
+async def test_a_region_that_pulls_images_is_asked_for_its_registry() -> None:
+    registries = FakeRegistries()
+    async with Journeys(max_parallel=1) as trips:
+        images = Images(make_book("alpha"), registries, asks=trips, copies=trips)
+        examiner = Examiner(Outposts([]), looked(), images)
+        (found,) = await examiner.check("alpha")
+        assert (found.cluster, found.subject) == ("", "registry alpha.example/team")
+        assert await examiner.check("mars") == ()
