@@ -221,6 +221,9 @@ class _Attendant:
             "BROKER_CHECKPOINT_URI": self._uri(checkpoints),
             "BROKER_RESUME_FROM": "" if resume_from is None else self._uri(resume_from),
             "BROKER_DIR": self._exchange.folder,
+            # Of a bucket: training reaches it as this launcher does.
+            "BROKER_STORE_TOKENS": place.settings.store_tokens,
+            "BROKER_STORE_ENDPOINT": place.settings.store_endpoint,
         }
 
     def _uri(self, key: str) -> str:

@@ -16,9 +16,11 @@ import time
 from pathlib import Path
 from typing import NamedTuple
 
-from broker.sdk.training import checkpoint, folders
+from broker.sdk.training import checkpoint
+from broker.sdk.training.bucket import BucketPlace, BucketShelf
 from broker.sdk.training.checkpoint import CheckpointError, Maker
 from broker.sdk.training.grant import Grant
+from broker.sdk.training.shelf import DirectoryShelf, Folder, Shelf
 
 log = logging.getLogger("broker.sdk.training")
 
@@ -39,11 +41,19 @@ class Staged(NamedTuple):
     directory: Path
 
 
+def shelf_of(grant: Grant) -> Shelf:
+    """Where a start keeps its checkpoints."""
+    if isinstance(grant.checkpoints, BucketPlace):
+        return BucketShelf(grant.checkpoints)
+    return DirectoryShelf(grant.checkpoints, is_in_store=grant.is_brokered)
+
+
 class Carrier:
     """The background thread of one process, and what waits for it."""
 
     def __init__(self, grant: Grant, *, room_patience_s: float = ROOM_PATIENCE_S) -> None:
         self._grant = grant
+        self._shelf = shelf_of(grant)
         self._room_patience_s = room_patience_s
         self._changed = threading.Condition()
         self._staged: list[Staged] = []
@@ -123,6 +133,10 @@ class Carrier:
                 self._changed.wait(left_s)
         return True
 
+    def close(self) -> None:
+        """Let go of what is held to reach the store, once it is flushed."""
+        self._shelf.close()
+
     def _wake(self) -> None:
         self._asked = True
         self._retry_s, self._seal_s = RETRY_FIRST_S, SEAL_FIRST_S
@@ -139,9 +153,9 @@ class Carrier:
     def _turn(self) -> float | None:
         """Carry what is staged, seal what is whole; seconds to the next turn, None: when asked."""
         try:
-            self._require_store()
+            self._shelf.require()
             if not self._has_forgotten:
-                checkpoint.forget_part(self._grant.checkpoints, self._grant.rank)
+                checkpoint.forget_part(self._shelf, self._grant.rank)
                 self._has_forgotten = True
             self._carry_staged()
             self._seal_whole()
@@ -161,13 +175,6 @@ class Carrier:
         with self._changed:
             self._trouble = ""
             self._retry_s = RETRY_FIRST_S
-
-    def _require_store(self) -> None:
-        """Raise OSError unless the directory of the checkpoints is there, or can be made."""
-        if self._grant.is_brokered:
-            folders.make_in_store(self._grant.checkpoints)
-        else:
-            self._grant.checkpoints.mkdir(parents=True, exist_ok=True)
 
     def _back_off(self, error: OSError) -> float:
         trouble = f"the store cannot be written, training goes on: {error}"
@@ -242,8 +249,8 @@ class Carrier:
             self._unsealed.remove(item)
             self._changed.notify_all()
 
-    def _target(self, item: Staged) -> Path:
-        return checkpoint.step_directory(self._grant.checkpoints, item.step)
+    def _target(self, item: Staged) -> Folder:
+        return checkpoint.folder_of(self._shelf, item.step)
 
     def _maker(self, item: Staged) -> Maker:
         return Maker(item.step, self._grant.epoch, self._grant.world_size)

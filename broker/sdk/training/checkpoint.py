@@ -8,18 +8,21 @@
 The rule it keeps: **a directory counts only when its marker is there, and the marker is written
 last; a directory that counts is never touched again.** When rank 0's part holds `.metadata`, the
 checkpoint is PyTorch DCP's, and that file is the marker, so no `.complete` joins it afterwards.
-No rename is needed, so a directory and a mounted object store work alike. Read `seal` first.
+No rename is needed, so a directory, a mounted object store and a bucket work alike. Read `seal`
+first.
 """
 
 from __future__ import annotations
 
+import errno
 import json
 import re
 from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
-from broker.sdk.training import durable, folders
+from broker.sdk.training import durable
+from broker.sdk.training.shelf import DirectoryFolder, DirectoryShelf, Folder, Shelf
 
 COMPLETE = ".complete"
 DCP_METADATA = ".metadata"
@@ -49,9 +52,9 @@ class Maker(NamedTuple):
     world_size: int
 
 
-def step_directory(checkpoints: Path, step: int) -> Path:
+def folder_of(shelf: Shelf, step: int) -> Folder:
     """Where the checkpoint of `step` is, complete or not."""
-    return checkpoints / f"step-{step}"
+    return shelf.folder(f"step-{step}")
 
 
 def step_of(directory: Path) -> int:
@@ -64,18 +67,25 @@ def step_of(directory: Path) -> int:
 
 def is_complete(directory: Path) -> bool:
     """Whether the checkpoint in `directory` has its marker; raises OSError if none can tell."""
-    return _is_there(directory / DCP_METADATA) or _files_of_marker(directory) is not None
+    return is_whole(DirectoryFolder(directory))
+
+
+def is_whole(folder: Folder) -> bool:
+    """Whether the checkpoint in `folder` has its marker; raises OSError if none can tell."""
+    return bool(folder.size(DCP_METADATA)) or files_of_marker(folder) is not None
 
 
 def newest_complete(checkpoints: Path) -> Path | None:
     """The complete checkpoint of the highest step under `checkpoints`, None if there is none."""
-    try:
-        found = [(int(m[1]), p) for p in checkpoints.iterdir() if (m := _STEP.match(p.name))]
-    except FileNotFoundError:
-        return None
-    for _, path in sorted(found, reverse=True):
-        if is_complete(path):
-            return path
+    step = newest_step(DirectoryShelf(checkpoints, is_in_store=False))
+    return None if step is None else checkpoints / f"step-{step}"
+
+
+def newest_step(shelf: Shelf) -> int | None:
+    """The highest step of a complete checkpoint, None if there is none. Raises OSError."""
+    for step in sorted(_steps(shelf), reverse=True):
+        if is_whole(folder_of(shelf, step)):
+            return step
     return None
 
 
@@ -85,11 +95,12 @@ def verify(directory: Path) -> None:
     Raises CheckpointError, which names the file, for one that differs, and OSError for one that
     cannot be read. A DCP checkpoint that was not saved through this library names no digests.
     """
-    files = _files_of_marker(directory)
+    folder = DirectoryFolder(directory)
+    files = files_of_marker(folder)
     if files is None:
         files = []
         for path in sorted(directory.glob(".part-*.json")):
-            files.extend(_entries(_parse(_read(path)) or {}) or [])
+            files.extend(_entries(_parse(folder.read(path.name)) or {}) or [])
     for entry in files:
         if durable.digest_file(directory / entry.name) != (entry.size_bytes, entry.sha256):
             raise CheckpointError(f"{directory / entry.name} is not the file that was saved")
@@ -104,54 +115,47 @@ def check_part(stage: Path, rank: int) -> None:
             raise CheckpointError(f"rank {rank} must not save a file named {name}")
 
 
-def carry_part(stage: Path, target: Path, *, rank: int, maker: Maker) -> None:
+def carry_part(stage: Path, target: Folder, *, rank: int, maker: Maker) -> None:
     """Copy rank `rank`'s files from `stage` into `target`, then its part marker.
 
     Does nothing when `target` is complete. Repeating it after a failure is safe: files that their
     part marker vouches for are not written again, for rank 0 may be sealing them; any other part
     marker goes first, so that a half-rewritten part is never taken for a whole one.
-    The directory above `target` is there, or there is no store now.
+    What is above `target` is there, or there is no store now.
     Raises OSError when the store cannot be written.
     """
-    if is_complete(target):
+    if is_whole(target):
         return
-    folders.make_within(target)
-    part_marker = target / f".part-{rank}.json"
-    if _is_carried(part_marker, stage, maker):
-        durable.sync_directory(target)
+    target.make()
+    part_marker = f".part-{rank}.json"
+    if _is_carried(target.read(part_marker), stage, maker):
+        target.settle()
         return
-    _remove(part_marker)
+    target.remove(part_marker)
     entries = []
-    directories = {target, target.parent}
     for name, source in _part_files(stage):
-        copy = target / name
-        for folder in reversed(list(copy.relative_to(target).parents)[:-1]):
-            folders.make_within(target / folder)
-        directories.add(copy.parent)
-        entries.append(FileEntry(name, *durable.copy_file(source, copy)))
-    for directory in sorted(directories):
-        durable.sync_directory(directory)
-    durable.write_file(part_marker, _document(maker, entries, rank=rank))
+        entries.append(FileEntry(name, *target.take_in(source, name)))
+    target.settle()
+    target.write(part_marker, _document(maker, entries, rank=rank))
 
 
-def seal(target: Path, *, maker: Maker, dcp_metadata: Path | None) -> bool:
+def seal(target: Folder, *, maker: Maker, dcp_metadata: Path | None) -> bool:
     """Write the marker of `target` if every rank's part is there; say whether it is complete now.
 
     `dcp_metadata` is rank 0's staged `.metadata`, None for a checkpoint of plain files.
     Raises CheckpointError when two ranks saved different files under one name, and OSError
     when the store cannot be read or written.
     """
-    if is_complete(target):
+    if is_whole(target):
         return True
     entries: dict[str, FileEntry] = {}
     for rank in range(maker.world_size):
-        part_marker = target / f".part-{rank}.json"
-        data = _read(part_marker)
+        part_marker = f".part-{rank}.json"
+        data = target.read(part_marker)
         part = _part_entries(data, maker)
         if data is None or part is None:
             return False
-        own = durable.digest_file(part_marker)
-        for entry in [*part, FileEntry(part_marker.name, *own)]:
+        for entry in [*part, FileEntry(part_marker, *durable.digest(data))]:
             if entries.setdefault(entry.name, entry) != entry:
                 raise CheckpointError(
                     f"two ranks saved different files named {entry.name} at step {maker.step};"
@@ -159,26 +163,27 @@ def seal(target: Path, *, maker: Maker, dcp_metadata: Path | None) -> bool:
                 )
     _check_sizes(target, entries.values())
     if dcp_metadata is not None:
-        durable.write_file(target / DCP_METADATA, dcp_metadata.read_bytes())
+        target.write(DCP_METADATA, dcp_metadata.read_bytes())
     else:
         files = [entries[name] for name in sorted(entries)]
-        durable.write_file(target / COMPLETE, _document(maker, files))
+        target.write(COMPLETE, _document(maker, files))
     return True
 
 
-def forget_part(checkpoints: Path, rank: int) -> None:
-    """Withdraw rank `rank`'s part from every incomplete checkpoint under `checkpoints`.
+def forget_part(shelf: Shelf, rank: int) -> None:
+    """Withdraw rank `rank`'s part from every incomplete checkpoint on `shelf`.
 
     A process that starts anew in an epoch calls it, so that a part that its predecessor left is
     never sealed together with new ones. Raises OSError when the store cannot be read.
     """
-    try:
-        found = [path for path in checkpoints.iterdir() if _STEP.match(path.name)]
-    except FileNotFoundError:
-        return
-    for path in found:
-        if not is_complete(path):
-            _remove(path / f".part-{rank}.json")
+    for step in _steps(shelf):
+        folder = folder_of(shelf, step)
+        if not is_whole(folder):
+            folder.remove(f".part-{rank}.json")
+
+
+def _steps(shelf: Shelf) -> list[int]:
+    return [int(match[1]) for name in shelf.names() if (match := _STEP.match(name))]
 
 
 def _part_files(stage: Path) -> list[tuple[str, Path]]:
@@ -191,19 +196,22 @@ def _files_in(directory: Path) -> list[Path]:
     return sorted(path for path in directory.rglob("*") if path.is_file())
 
 
-def _is_carried(part_marker: Path, stage: Path, maker: Maker) -> bool:
+def _is_carried(part_marker: bytes | None, stage: Path, maker: Maker) -> bool:
     """Whether `part_marker` already vouches for just these files: its write had failed late."""
-    entries = _part_entries(_read(part_marker), maker)
+    entries = _part_entries(part_marker, maker)
     if entries is None:
         return False
     return entries == [FileEntry(n, *durable.digest_file(p)) for n, p in _part_files(stage)]
 
 
-def _check_sizes(target: Path, entries: Iterable[FileEntry]) -> None:
+def _check_sizes(target: Folder, entries: Iterable[FileEntry]) -> None:
     """Two ranks that wrote one name at once can leave a file that neither meant."""
+    sizes = target.sizes()
     for entry in entries:
-        if (target / entry.name).stat().st_size != entry.size_bytes:
-            raise CheckpointError(f"{target / entry.name} is not of the size that was saved")
+        if entry.name not in sizes:
+            raise FileNotFoundError(errno.ENOENT, "a part's file is not there", entry.name)
+        if sizes[entry.name] != entry.size_bytes:
+            raise CheckpointError(f"{target}/{entry.name} is not of the size that was saved")
 
 
 def _document(maker: Maker, files: Iterable[FileEntry], *, rank: int | None = None) -> bytes:
@@ -224,8 +232,9 @@ def _part_entries(data: bytes | None, maker: Maker) -> list[FileEntry] | None:
     return _entries(document)
 
 
-def _files_of_marker(directory: Path) -> list[FileEntry] | None:
-    document = _parse(_read(directory / COMPLETE))
+def files_of_marker(folder: Folder) -> list[FileEntry] | None:
+    """The files that `.complete` names, None if it is not there or not whole."""
+    document = _parse(folder.read(COMPLETE))
     return None if document is None else _entries(document)
 
 
@@ -246,25 +255,3 @@ def _parse(data: bytes | None) -> dict[str, object] | None:
     except ValueError:
         return None
     return document if isinstance(document, dict) else None
-
-
-def _is_there(path: Path) -> bool:
-    try:
-        return path.stat().st_size > 0
-    except (FileNotFoundError, NotADirectoryError):
-        return False
-
-
-def _read(path: Path) -> bytes | None:
-    """The bytes at `path`, None if nothing is there; raises for the rest: unknown is not absent."""
-    try:
-        return path.read_bytes()
-    except (FileNotFoundError, NotADirectoryError):
-        return None
-
-
-def _remove(path: Path) -> None:
-    try:
-        path.unlink()
-    except FileNotFoundError:
-        return

@@ -52,7 +52,7 @@ def replace_file(path: Path, data: bytes) -> None:
 
 def copy_file(source: Path, target: Path) -> Digest:
     """Copy `source` over `target`, sync it (not its directory), and say what was copied."""
-    digest = hashlib.sha256()
+    sha256 = hashlib.sha256()
     size_bytes = 0
     with source.open("rb") as reader, target.open("wb") as writer:
         while True:
@@ -60,23 +60,28 @@ def copy_file(source: Path, target: Path) -> Digest:
             if not chunk:
                 break
             writer.write(chunk)
-            digest.update(chunk)
+            sha256.update(chunk)
             size_bytes += len(chunk)
         writer.flush()
         os.fsync(writer.fileno())
-    return Digest(size_bytes, digest.hexdigest())
+    return Digest(size_bytes, sha256.hexdigest())
+
+
+def digest(data: bytes) -> Digest:
+    """Digest bytes."""
+    return Digest(len(data), hashlib.sha256(data).hexdigest())
 
 
 def digest_file(path: Path) -> Digest:
     """Read the whole file at `path` and digest it."""
-    digest = hashlib.sha256()
+    sha256 = hashlib.sha256()
     size_bytes = 0
     with path.open("rb") as reader:
         while True:
             chunk = reader.read(CHUNK_BYTES)
             if not chunk:
-                return Digest(size_bytes, digest.hexdigest())
-            digest.update(chunk)
+                return Digest(size_bytes, sha256.hexdigest())
+            sha256.update(chunk)
             size_bytes += len(chunk)
 
 

@@ -11,6 +11,9 @@ from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import unquote, urlsplit
 
+from broker.sdk.training.bucket import BucketPlace
+from broker.sdk.training.wire import Door
+
 
 class GrantError(ValueError):
     """An environment variable of the launcher does not say what it must; the message names it."""
@@ -19,9 +22,10 @@ class GrantError(ValueError):
 class Grant(NamedTuple):
     """The start that this process belongs to.
 
-    `checkpoints` is the directory of this epoch's checkpoints; `resume_from` is the directory of
-    the one checkpoint to start from, None for none. `private_dir` is where this process and its
-    launcher exchange notes; None outside the broker, where `run` is empty and `epoch` is 0.
+    `checkpoints` is where this epoch's checkpoints are kept; `resume_from` is where the one
+    checkpoint to start from is, None for none: directories, or places of a bucket. `private_dir` is
+    where this process and its launcher exchange notes; None outside the broker, where `run` is
+    empty and `epoch` is 0.
     """
 
     run: str
@@ -29,8 +33,8 @@ class Grant(NamedTuple):
     rank: int
     world_size: int
     local_rank: int
-    checkpoints: Path
-    resume_from: Path | None
+    checkpoints: Path | BucketPlace
+    resume_from: Path | BucketPlace | None
     private_dir: Path | None
 
     @classmethod
@@ -46,16 +50,20 @@ class Grant(NamedTuple):
         checkpoints = environ.get("BROKER_CHECKPOINT_URI", "")
         resume_from = environ.get("BROKER_RESUME_FROM", "")
         private_dir = environ.get("BROKER_DIR", "")
+        door = Door(
+            endpoint=environ.get("BROKER_STORE_ENDPOINT", ""),
+            tokens=environ.get("BROKER_STORE_TOKENS", ""),
+        )
         return cls(
             run=environ.get("BROKER_RUN", ""),
             epoch=_number(environ, "BROKER_EPOCH", default=0, at_least=0),
             rank=rank,
             world_size=world_size,
             local_rank=_number(environ, "LOCAL_RANK", default=0, at_least=0),
-            checkpoints=_directory("BROKER_CHECKPOINT_URI", checkpoints)
+            checkpoints=_place("BROKER_CHECKPOINT_URI", checkpoints, door)
             if checkpoints
             else local_dir.absolute(),
-            resume_from=_directory("BROKER_RESUME_FROM", resume_from) if resume_from else None,
+            resume_from=_place("BROKER_RESUME_FROM", resume_from, door) if resume_from else None,
             private_dir=Path(private_dir) if private_dir else None,
         )
 
@@ -78,12 +86,16 @@ def _number(environ: Mapping[str, str], name: str, *, default: int, at_least: in
     return number
 
 
+def _place(name: str, uri: str, door: Door) -> Path | BucketPlace:
+    return BucketPlace.read(uri, door) or _directory(name, uri)
+
+
 def _directory(name: str, uri: str) -> Path:
     """The local path of a file:// URI or of an absolute path; a mounted bucket has one too."""
     parts = urlsplit(uri)
     path = Path(unquote(parts.path)) if parts.scheme == "file" else Path(uri)
     if parts.scheme not in ("", "file") or parts.netloc not in ("", "localhost"):
-        raise GrantError(f"{name} is {uri!r}; it must be a file:// URI of this machine")
+        raise GrantError(f"{name} is {uri!r}; it must be a file:// URI of this machine, or gs://")
     if not path.is_absolute():
         raise GrantError(f"{name} is {uri!r}; its path must be absolute")
     return path

@@ -20,8 +20,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import NamedTuple
 
-from broker.sdk.training import checkpoint, notes, room
-from broker.sdk.training.carrier import Carrier, Staged
+from broker.sdk.training import arrival, checkpoint, notes, room
+from broker.sdk.training.bucket import BucketPlace
+from broker.sdk.training.carrier import Carrier, Staged, shelf_of
 from broker.sdk.training.checkpoint import CheckpointError
 from broker.sdk.training.grant import Grant
 
@@ -37,7 +38,6 @@ FAILED_EXIT_S = 5.0
 # How long a drain without a deadline may wait for its checkpoint, and then for its end.
 ACKNOWLEDGE_S = 60.0
 STAND_BY_S = 600.0
-POLL_S = 0.05
 # The last words to the launcher need a moment before the deadline.
 DEADLINE_MARGIN_S = 1.0
 
@@ -62,6 +62,7 @@ class Job:
         self.grant = grant
         self._exit_patience_s = exit_patience_s
         self._carrier = Carrier(grant)
+        self._shelf = shelf_of(grant)
         self._saved_steps: set[int] = set()
         self._unsaved_step: int | None = None
         self._trouble = ""
@@ -92,22 +93,34 @@ class Job:
     def resume_dir(self, *, verify: bool = False) -> Path | None:
         """The directory of the checkpoint to start from, None to start from nothing.
 
+        One of a bucket is brought to this machine first, into the private directory.
         With `verify` every file is read and compared with its digest. Raises CheckpointError if
         the grant names a checkpoint that is not complete: starting from nothing instead would
         throw the run's work away in silence.
         """
-        named = self.grant.resume_from
+        named = self._named()
         if named is None:
-            if self.grant.is_brokered:
-                return None
-            named = checkpoint.newest_complete(self.grant.checkpoints)
-            if named is None:
-                return None
-        elif not checkpoint.is_complete(named):
+            return None
+        if not checkpoint.is_complete(named):
             raise CheckpointError(f"BROKER_RESUME_FROM names {named}, which is not complete")
         if verify:
             checkpoint.verify(named)
         return named
+
+    def _named(self) -> Path | None:
+        place = self.grant.resume_from
+        if place is None and not self.grant.is_brokered:
+            step = checkpoint.newest_step(self._shelf)
+            place = None if step is None else self.grant.checkpoints / f"step-{step}"
+        if isinstance(place, BucketPlace):
+            return arrival.bring(place, self._local_dir / "resume")
+        return place
+
+    @property
+    def _local_dir(self) -> Path:
+        """A directory of this machine for what comes and goes."""
+        place = self.grant.private_dir or self.grant.checkpoints
+        return Path(tempfile.gettempdir()) if isinstance(place, BucketPlace) else place
 
     @contextlib.contextmanager
     def saving(self, step: int) -> Iterator[Path]:
@@ -223,6 +236,8 @@ class Job:
         atexit.unregister(self._close_at_exit)
         self._flush_progress()
         is_saved = self._carrier.flush(timeout_s)
+        self._carrier.close()
+        self._shelf.close()
         if not is_saved:
             log.warning("%s", self._left_over())
         elif self._stage_root is not None:
@@ -279,13 +294,13 @@ class Job:
         try:
             return Path(tempfile.mkdtemp(prefix=f"step-{step}-", dir=self._staging())), None
         except OSError as error:
-            parent = self.grant.private_dir or self.grant.checkpoints
+            parent = self._local_dir
             return parent / f".no-room-for-step-{step}", str(error)
 
     def _staging(self) -> Path:
         """The directory for parts that wait; private to this process, on the local disk."""
         if self._stage_root is None:
-            parent = self.grant.private_dir or self.grant.checkpoints
+            parent = self._local_dir
             parent.mkdir(parents=True, exist_ok=True)
             prefix = f".staged-{self.grant.rank}-"
             self._stage_root = Path(tempfile.mkdtemp(prefix=prefix, dir=parent))
@@ -305,24 +320,23 @@ class Job:
         self._carrier.flush(limit_s)
         if step == self._unsaved_step:
             return False
-        directory = checkpoint.step_directory(self.grant.checkpoints, step)
+        folder = checkpoint.folder_of(self._shelf, step)
         pause = threading.Event()
         while True:
             with contextlib.suppress(OSError):
-                if checkpoint.is_complete(directory):
+                if checkpoint.is_whole(folder):
                     return True
             left_s = deadline - time.monotonic()
             if left_s <= 0:
                 return False
-            pause.wait(min(POLL_S, left_s))
+            pause.wait(min(self._shelf.poll_s, left_s))
 
     def _newest_step(self) -> int | None:
         """The newest complete step of this epoch, or None if there is none to be seen."""
         try:
-            newest = checkpoint.newest_complete(self.grant.checkpoints)
+            return checkpoint.newest_step(self._shelf)
         except OSError:
             return None
-        return None if newest is None else checkpoint.step_of(newest)
 
     def _flush_progress(self) -> None:
         if self._progress is not None:

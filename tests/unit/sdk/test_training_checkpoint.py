@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from broker.sdk.training import checkpoint
 from broker.sdk.training.checkpoint import CheckpointError, Maker
+from broker.sdk.training.shelf import DirectoryFolder, DirectoryShelf
 
 MAKER = Maker(step=40, epoch=3, world_size=3)
 
@@ -25,6 +26,10 @@ def staged(root: Path, rank: int, **files: str) -> Path:
     return directory
 
 
+def forget(checkpoints: Path, rank: int) -> None:
+    checkpoint.forget_part(DirectoryShelf(checkpoints, is_in_store=False), rank)
+
+
 @pytest.fixture
 def target(tmp_path: Path) -> Path:
     (tmp_path / "store").mkdir()
@@ -36,8 +41,8 @@ def test_the_marker_names_every_file_with_its_digest(tmp_path: Path, target: Pat
     part = staged(tmp_path, 0, weights__bin="12345")
     (part / "shards").mkdir()
     (part / "shards" / "0").write_text("")
-    checkpoint.carry_part(part, target, rank=0, maker=maker)
-    assert checkpoint.seal(target, maker=maker, dcp_metadata=None)
+    checkpoint.carry_part(part, DirectoryFolder(target), rank=0, maker=maker)
+    assert checkpoint.seal(DirectoryFolder(target), maker=maker, dcp_metadata=None)
 
     marker = json.loads((target / ".complete").read_text())
     names = [entry["name"] for entry in marker["files"]]
@@ -66,28 +71,30 @@ def test_law_it_is_complete_only_when_every_part_is_there(
     for rank in [*tries, *order]:
         part = staged(root, rank, **{f"weights-{rank}": str(rank)})
         if rank in tries and rank in carried:
-            checkpoint.forget_part(target.parent, rank)  # the process began anew
+            checkpoint.forget_part(
+                DirectoryShelf(target.parent, is_in_store=False), rank
+            )  # the process began anew
             carried -= set() if checkpoint.is_complete(target) else {rank}
         else:
-            checkpoint.carry_part(part, target, rank=rank, maker=MAKER)
+            checkpoint.carry_part(part, DirectoryFolder(target), rank=rank, maker=MAKER)
             carried.add(rank)
         is_whole = carried == {0, 1, 2}
-        assert checkpoint.seal(target, maker=MAKER, dcp_metadata=None) == is_whole
+        assert checkpoint.seal(DirectoryFolder(target), maker=MAKER, dcp_metadata=None) == is_whole
         assert checkpoint.is_complete(target) == is_whole
 
 
 def test_what_counts_is_never_touched_again(tmp_path: Path, target: Path) -> None:
     for rank in range(3):
         part = staged(tmp_path, rank, **{f"weights-{rank}": "first"})
-        checkpoint.carry_part(part, target, rank=rank, maker=MAKER)
-    checkpoint.seal(target, maker=MAKER, dcp_metadata=None)
+        checkpoint.carry_part(part, DirectoryFolder(target), rank=rank, maker=MAKER)
+    checkpoint.seal(DirectoryFolder(target), maker=MAKER, dcp_metadata=None)
     before = contents(target)
 
     for rank in range(3):
         part = staged(tmp_path, rank, **{f"weights-{rank}": "second"}, more="more")
-        checkpoint.carry_part(part, target, rank=rank, maker=MAKER)
-        checkpoint.forget_part(target.parent, rank)
-    assert checkpoint.seal(target, maker=MAKER, dcp_metadata=None)
+        checkpoint.carry_part(part, DirectoryFolder(target), rank=rank, maker=MAKER)
+        forget(target.parent, rank)
+    assert checkpoint.seal(DirectoryFolder(target), maker=MAKER, dcp_metadata=None)
     assert contents(target) == before
 
 
@@ -102,17 +109,17 @@ def test_what_counts_is_never_touched_again(tmp_path: Path, target: Path) -> Non
 def test_a_part_of_another_gang_is_not_sealed(tmp_path: Path, target: Path, other: Maker) -> None:
     for rank, maker in enumerate([MAKER, other, MAKER]):
         part = staged(tmp_path, rank, **{f"weights-{rank}": "w"})
-        checkpoint.carry_part(part, target, rank=rank, maker=maker)
-    assert not checkpoint.seal(target, maker=MAKER, dcp_metadata=None)
+        checkpoint.carry_part(part, DirectoryFolder(target), rank=rank, maker=maker)
+    assert not checkpoint.seal(DirectoryFolder(target), maker=MAKER, dcp_metadata=None)
     assert not checkpoint.is_complete(target)
 
 
 def test_two_ranks_that_share_a_name_are_told(tmp_path: Path, target: Path) -> None:
     for rank in range(3):
         part = staged(tmp_path, rank, config="same", weights=f"of rank {rank}")
-        checkpoint.carry_part(part, target, rank=rank, maker=MAKER)
+        checkpoint.carry_part(part, DirectoryFolder(target), rank=rank, maker=MAKER)
     with pytest.raises(CheckpointError, match="files named weights at step 40"):
-        checkpoint.seal(target, maker=MAKER, dcp_metadata=None)
+        checkpoint.seal(DirectoryFolder(target), maker=MAKER, dcp_metadata=None)
     assert not checkpoint.is_complete(target)
 
 
@@ -129,9 +136,11 @@ def test_the_metadata_of_dcp_is_the_marker_and_comes_last(tmp_path: Path, target
     for rank in range(3):
         assert not checkpoint.is_complete(target)
         part = staged(tmp_path, rank, **{f"__{rank}_0.distcp": f"shard {rank}"})
-        checkpoint.carry_part(part, target, rank=rank, maker=MAKER)
+        checkpoint.carry_part(part, DirectoryFolder(target), rank=rank, maker=MAKER)
     assert not (target / ".metadata").exists()
-    assert checkpoint.seal(target, maker=MAKER, dcp_metadata=metadata / ".metadata")
+    assert checkpoint.seal(
+        DirectoryFolder(target), maker=MAKER, dcp_metadata=metadata / ".metadata"
+    )
     assert (target / ".metadata").read_text() == "pickled"
     assert not (target / ".complete").exists()
     checkpoint.verify(target)
@@ -181,11 +190,11 @@ def test_a_carry_that_broke_off_is_repeated_whole(
     obstacle.write_text("in the way")
 
     with pytest.raises(OSError, match="exists"):
-        checkpoint.carry_part(part, target, rank=0, maker=maker)
-    assert not checkpoint.seal(target, maker=maker, dcp_metadata=None)
+        checkpoint.carry_part(part, DirectoryFolder(target), rank=0, maker=maker)
+    assert not checkpoint.seal(DirectoryFolder(target), maker=maker, dcp_metadata=None)
     obstacle.unlink()
-    checkpoint.carry_part(part, target, rank=0, maker=maker)
-    assert checkpoint.seal(target, maker=maker, dcp_metadata=None)
+    checkpoint.carry_part(part, DirectoryFolder(target), rank=0, maker=maker)
+    assert checkpoint.seal(DirectoryFolder(target), maker=maker, dcp_metadata=None)
     checkpoint.verify(target)
 
 
@@ -193,14 +202,14 @@ def test_a_part_that_its_marker_vouches_for_is_not_written_again(
     tmp_path: Path, target: Path
 ) -> None:
     part = staged(tmp_path, 1, weights="w")
-    checkpoint.carry_part(part, target, rank=1, maker=MAKER)
+    checkpoint.carry_part(part, DirectoryFolder(target), rank=1, maker=MAKER)
     before = [(p.name, p.stat().st_ino, p.stat().st_mtime_ns) for p in sorted(target.iterdir())]
-    checkpoint.carry_part(part, target, rank=1, maker=MAKER)
+    checkpoint.carry_part(part, DirectoryFolder(target), rank=1, maker=MAKER)
     after = [(p.name, p.stat().st_ino, p.stat().st_mtime_ns) for p in sorted(target.iterdir())]
     assert after == before
 
     (part / "weights").write_text("other")
-    checkpoint.carry_part(part, target, rank=1, maker=MAKER)
+    checkpoint.carry_part(part, DirectoryFolder(target), rank=1, maker=MAKER)
     assert (target / "weights").read_text() == "other"
 
 

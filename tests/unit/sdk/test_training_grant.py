@@ -7,6 +7,10 @@ from pathlib import Path
 import pytest
 
 from broker.sdk.training import Grant, GrantError
+from broker.sdk.training.bucket import BucketPlace
+from broker.sdk.training.wire import Door
+
+REACHABLE = "it must be a file:// URI of this machine, or gs://"
 
 
 def test_all_that_a_launcher_says() -> None:
@@ -30,6 +34,19 @@ def test_all_that_a_launcher_says() -> None:
         resume_from=Path("/stores/us/e3/checkpoints/step-40"),
         private_dir=Path("/private/5"),
     )
+
+
+def test_a_bucket_is_reached_as_the_launcher_reaches_it() -> None:
+    environ = {
+        "BROKER_CHECKPOINT_URI": "gs://east/broker/runs/r/e1/checkpoints",
+        "BROKER_RESUME_FROM": "gs://east/broker/runs/r/e0/checkpoints/step-40",
+        "BROKER_STORE_ENDPOINT": "https://storage.example",
+        "BROKER_STORE_TOKENS": "/var/token",
+    }
+    grant = Grant.read(environ, local_dir=Path("here"))
+    door = Door(endpoint="https://storage.example", tokens="/var/token")
+    assert grant.checkpoints == BucketPlace("east", "broker/runs/r/e1/checkpoints", door)
+    assert str(grant.resume_from) == environ["BROKER_RESUME_FROM"]
 
 
 def test_without_a_launcher_the_script_is_alone() -> None:
@@ -56,12 +73,12 @@ def test_without_a_launcher_the_script_is_alone() -> None:
         ({"RANK": "2", "WORLD_SIZE": "2"}, "RANK is 2, but WORLD_SIZE is 2"),
         ({"BROKER_EPOCH": "4.5"}, "BROKER_EPOCH is '4.5', which is not a whole number"),
         (
-            {"BROKER_CHECKPOINT_URI": "gs://bucket/x"},
-            "BROKER_CHECKPOINT_URI is 'gs://bucket/x'; it must be a file:// URI of this machine",
+            {"BROKER_CHECKPOINT_URI": "s3://bucket/x"},
+            f"BROKER_CHECKPOINT_URI is 's3://bucket/x'; {REACHABLE}",
         ),
         (
             {"BROKER_RESUME_FROM": "file://elsewhere/x"},
-            "BROKER_RESUME_FROM is 'file://elsewhere/x'; it must be a file:// URI of this machine",
+            f"BROKER_RESUME_FROM is 'file://elsewhere/x'; {REACHABLE}",
         ),
         ({"BROKER_RESUME_FROM": "x/y"}, "BROKER_RESUME_FROM is 'x/y'; its path must be absolute"),
     ],

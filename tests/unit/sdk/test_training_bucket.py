@@ -1,0 +1,226 @@
+"""A job saves into a bucket and resumes from it, whatever befalls the calls."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from broker.sdk.training import CheckpointError, Job, bucket, wire
+from broker.sdk.training.bucket import BucketFolder, BucketPlace
+from broker.sdk.training.wire import Door, Wire
+from replicator.checkpoint.describe import attest
+from replicator.checkpoint.formats import Format
+from replicator.checkpoint.paths import CheckpointPath
+from replicator.stores.gcs import PATIENCE, GcsStore, open_access, read_location
+from tests.fakes.gcs import CUT, HALF, LOST, WRONG, FakeGcs, serve
+from tests.fakes.gcs.faults import Fault
+
+STORE = "gs://east/broker"
+CHECKPOINTS = "runs/run-1/e000002-aaaaaaaaaaaa/checkpoints"
+LONG_S = 30.0
+TOKEN = "token-of-training"
+PIECE_BYTES = 256 << 10
+
+
+@dataclass
+class Scene:
+    """A bucket that is a store, and the jobs that use it."""
+
+    fake: FakeGcs
+    home: Path
+
+    def job(self, rank: int = 0, world_size: int = 1, **environ: str) -> Job:
+        private_dir = self.home / f"private-{rank}"
+        private_dir.mkdir(exist_ok=True)
+        return Job.from_env(
+            {
+                "RANK": str(rank),
+                "WORLD_SIZE": str(world_size),
+                "BROKER_EPOCH": "2",
+                "BROKER_CHECKPOINT_URI": f"{STORE}/{CHECKPOINTS}",
+                "BROKER_DIR": str(private_dir),
+                "BROKER_STORE_ENDPOINT": self.fake.url,
+                "BROKER_STORE_TOKENS": str(self.home / "token"),
+                **environ,
+            }
+        )
+
+    def resuming(self, step: int = 20) -> Job:
+        return self.job(BROKER_RESUME_FROM=f"{STORE}/{CHECKPOINTS}/step-{step}")
+
+    def names(self) -> list[str]:
+        stored = self.fake.cloud.bucket("east").objects
+        prefix = f"broker/{CHECKPOINTS}/"
+        return sorted(name.removeprefix(prefix) for name in stored if name.startswith(prefix))
+
+    def data(self, name: str) -> bytes:
+        return self.fake.cloud.find("east", f"broker/{CHECKPOINTS}/{name}", {}).data
+
+    def sent_bytes(self) -> int:
+        """How many bytes of pieces went to the store, repeats counted."""
+        spans = [
+            query["range"].removeprefix("bytes ").partition("/")[0].split("-")
+            for query in self.fake.faults.queries("uploads.send")
+            if not query["range"].startswith("bytes *")
+        ]
+        return sum(int(last) - int(first) + 1 for first, last in spans)
+
+
+@pytest.fixture
+def scene(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Scene]:
+    monkeypatch.setattr(bucket, "PIECE_BYTES", PIECE_BYTES)
+    monkeypatch.setattr(bucket, "SMALL_BYTES", PIECE_BYTES)
+    monkeypatch.setattr(bucket, "PAUSE_S", 0.01)
+    monkeypatch.setattr(wire, "CALL_S", 1.0)
+    (tmp_path / "token").write_text(TOKEN)
+    with serve() as fake:
+        fake.tokens = {TOKEN}
+        fake.cloud.make_bucket("east", "us-east4", "STANDARD")
+        fake.cloud.insert("east", "broker/.store", b"", {}, {})
+        yield Scene(fake, tmp_path)
+
+
+def save(job: Job, step: int, **files: bytes) -> None:
+    with job.saving(step) as part:
+        (part / f"rank-{job.grant.rank}").write_bytes(b"w")
+        for name, data in files.items():
+            (part / name).write_bytes(data)
+
+
+def test_a_checkpoint_of_a_gang_is_complete_when_the_last_rank_saved(scene: Scene) -> None:
+    first, second = scene.job(0, 2), scene.job(1, 2)
+    save(first, 20)
+    assert not first.flush(0.5)
+    assert "step-20/.complete" not in scene.names()
+    save(second, 20)
+    assert second.close(LONG_S)
+    assert first.close(LONG_S)
+    assert scene.names() == [
+        f"step-20/{name}"
+        for name in (".complete", ".part-0.json", ".part-1.json", "rank-0", "rank-1")
+    ]
+
+
+def test_the_broker_finds_what_training_saved(scene: Scene) -> None:
+    job = scene.job()
+    save(job, 20, weights=bytes(3 * PIECE_BYTES + 5))
+    assert job.close(LONG_S)
+    scene.fake.tokens = None
+    access = open_access(scene.fake.client()._credentials, scene.fake.url)
+    store = GcsStore(access, read_location(STORE), PATIENCE)
+    path = CheckpointPath.parse(f"{CHECKPOINTS}/step-20")
+    replica = attest(store, path, Format.FILES, lambda size_bytes: None)
+    access.close()
+    assert replica.manifest.size_bytes > 3 * PIECE_BYTES
+
+
+@pytest.mark.parametrize("fault", [503, CUT, LOST, HALF], ids=str)
+def test_a_piece_that_went_wrong_is_all_that_is_sent_again(scene: Scene, fault: Fault) -> None:
+    data = bytes(range(256)) * (PIECE_BYTES // 256 * 5 + 7)
+    scene.fake.faults.plan("uploads.send", None, None, fault)
+    job = scene.job()
+    save(job, 20, weights=data)
+    assert job.close(LONG_S)
+    assert scene.data("step-20/weights") == data
+    assert scene.sent_bytes() <= len(data) + PIECE_BYTES
+
+
+@pytest.mark.parametrize("operation", ["objects.insert", "objects.get", "objects.list"])
+@pytest.mark.parametrize("fault", [503, CUT, LOST], ids=str)
+def test_a_trouble_that_passes_changes_nothing(scene: Scene, operation: str, fault: Fault) -> None:
+    scene.fake.faults.plan(operation, fault, None, fault)
+    job = scene.job()
+    save(job, 20)
+    assert job.close(LONG_S)
+    assert "step-20/.complete" in scene.names()
+
+
+def test_a_save_is_never_refused_and_what_is_there_is_not_sent_again(scene: Scene) -> None:
+    scene.fake.faults.plan("objects.insert", *[None] * 2, *[CUT] * 40)
+    job = scene.job()
+    save(job, 20, a=b"a", b=b"b")
+    assert not job.flush(2.0)
+    scene.fake.faults.scripts["objects.insert"].clear()
+    assert job.close(LONG_S)
+    generations = [
+        scene.fake.cloud.find("east", f"broker/{CHECKPOINTS}/step-20/{name}", {}).generation
+        for name in ("a", "b", "rank-0")
+    ]
+    assert generations == sorted(generations)
+    assert scene.data("step-20/b") == b"b"
+
+
+def test_nothing_is_saved_into_what_is_no_store(scene: Scene) -> None:
+    scene.fake.cloud.delete("east", "broker/.store", {})
+    job = scene.job()
+    save(job, 20)
+    assert not job.flush(1.0)
+    assert scene.names() == []
+    scene.fake.cloud.insert("east", "broker/.store", b"", {}, {})
+    assert job.close(LONG_S)
+
+
+@pytest.mark.parametrize("fault", [None, 503, CUT, HALF], ids=str)
+def test_a_resume_brings_the_checkpoint_here_whole(scene: Scene, fault: Fault) -> None:
+    data = bytes(range(256)) * 10_000
+    job = scene.job()
+    save(job, 20, weights=data)
+    assert job.close(LONG_S)
+    scene.fake.faults.plan("objects.media", None, None, fault)
+    found = scene.resuming().resume_dir(verify=True)
+    assert found is not None
+    assert ((found / "weights").read_bytes(), found.name) == (data, "step-20")
+
+
+def test_what_is_not_what_was_saved_is_refused(scene: Scene) -> None:
+    job = scene.job()
+    save(job, 20, weights=b"1234")
+    assert job.close(LONG_S)
+    scene.fake.faults.plan("objects.media", None, None, WRONG)
+    with pytest.raises(CheckpointError, match="is not the file that was saved"):
+        scene.resuming().resume_dir()
+    assert scene.resuming().resume_dir() is not None
+
+
+def test_a_checkpoint_that_is_not_complete_is_refused_aloud(scene: Scene) -> None:
+    with pytest.raises(CheckpointError, match="step-20 is not complete"):
+        scene.resuming().resume_dir()
+
+
+def test_a_checkpoint_of_dcp_is_brought_with_its_marker_last(scene: Scene) -> None:
+    job = scene.job()
+    save(job, 20, **{".metadata": b"pickled", "__0_0.distcp": b"shard"})
+    assert job.close(LONG_S)
+    assert "step-20/.complete" not in scene.names()
+    found = scene.resuming().resume_dir(verify=True)
+    assert found is not None
+    assert (found / ".metadata").read_bytes() == b"pickled"
+    assert (found / "__0_0.distcp").read_bytes() == b"shard"
+
+
+def test_processes_that_share_a_directory_bring_it_once(scene: Scene) -> None:
+    job = scene.job()
+    save(job, 20, weights=bytes(100_000))
+    assert job.close(LONG_S)
+    scene.fake.faults.asked.clear()
+    jobs = [scene.resuming() for _ in range(4)]
+    threads = [threading.Thread(target=one.resume_dir) for one in jobs]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(LONG_S)
+    # The marker twice, and each file once.
+    assert scene.fake.faults.calls("objects.media") == 3 + 3
+
+
+def test_what_a_store_refuses_is_no_absence(scene: Scene) -> None:
+    scene.fake.tokens = set()
+    door = Door(scene.fake.url, str(scene.home / "token"))
+    wired = Wire(door)
+    with pytest.raises(OSError, match="401"):
+        BucketFolder(BucketPlace("east", "x", door), wired).read("anything")
+    wired.close()
