@@ -68,7 +68,7 @@ def test_a_suspended_gang_is_drained(place: Place) -> None:
     place.submit("run", python(TRAINER), grace_s=20)
     place.wait_running("run", 2)
     pids = [line["pid"] for line in told(place, "run")]
-    pods = [pod["metadata"]["uid"] for pod in place.pods("run")]
+    folders = [place.region.folder / "pods" / pod["metadata"]["uid"] for pod in place.pods("run")]
     hearing = [follow(place, pod) for pod in place.pods("run")]
     stop = {"spec": {"active": False}}
     workload = (place.workload("run") or {})["metadata"]["name"]
@@ -76,7 +76,7 @@ def test_a_suspended_gang_is_drained(place: Place) -> None:
     assert [heard.result(30)[-1] for heard in hearing] == ["drained"] * 2
     wait_until(lambda: not any(map(is_alive, pids)), 20, "the gang's end")
     wait_until(lambda: not place.pods("run"), 30, "the pods' end")
-    assert not any((place.region.folder / "pods" / uid).exists() for uid in pods)
+    wait_until(lambda: not any(folder.exists() for folder in folders), 20, "their folders' end")
 
 
 def follow(place: Place, pod: dict[str, Any]) -> Future[list[str]]:

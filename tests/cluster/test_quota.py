@@ -54,8 +54,14 @@ async def test_what_is_counted_as_free_is_what_kueue_admits(place: Place, tree: 
             ours = [each for each in workloads if each.meta.namespace == place.namespace]
             clusters = view.objects(kinds.CLUSTER_QUEUES).values()
             told = [each for each in clusters if each.reservation is not None]
+            trunk = [
+                each
+                for each in view.objects(kinds.COHORTS).values()
+                if each.meta.name.startswith(own)
+            ]
             return (
-                len([each for each in ours if each.has_quota]) == count
+                len(trunk) == len(cohorts)
+                and len([each for each in ours if each.has_quota]) == count
                 and len([each for each in told if each.meta.name.startswith(own)]) == len(queues)
                 and not drift.differences(told, drift.held(workloads))
             )
