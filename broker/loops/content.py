@@ -32,6 +32,7 @@ from replicator.errors import (
     TooLarge,
 )
 from replicator.hashing import OnChunk, is_sha256
+from replicator.stores.checkup import Trial, try_out
 from replicator.stores.port import ContentReader, ContentStore
 from replicator.transfers import Ticket, TransferKey
 
@@ -222,6 +223,11 @@ class Content:
             return is_well or renew(store, path, digest, FORMATS[kind], lambda size_bytes: None)
 
         return await self._off_loop(look)
+
+    async def try_out(self, region: str) -> Trial:
+        """Try whether a region's store takes, shows, gives and lets go of an object."""
+        store = self.stores[region]
+        return await self._off_loop(lambda: try_out(store))
 
     async def purge(self, region: str, run_key: str) -> int | None:
         """Remove all that a run left in a region, once its log is to go; return the bytes freed."""

@@ -174,7 +174,7 @@ def make_agents(parts: Parts) -> Agents:
             book=None if parts.images is None else parts.images.book,
         ),
         manifests=Manifests(parts.log, outposts),
-        examiner=Examiner(outposts, sight, parts.images),
+        examiner=Examiner(outposts, sight, parts.content, parts.images),
         strangers=shared.strangers,
     )
 

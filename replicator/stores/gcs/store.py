@@ -8,6 +8,7 @@ mounts and consoles leave as folders, are no content. Read ``GcsStore`` first.
 from collections.abc import Callable, Generator, Iterable
 
 from replicator.errors import Changed, NotFound, StoreUnreachable
+from replicator.stores.checkup import Standing
 from replicator.stores.gcs.access import Access
 from replicator.stores.gcs.calls import Caller, Missing, Patience
 from replicator.stores.gcs.listing import Folder, listed
@@ -106,6 +107,16 @@ class GcsStore:
             is_empty = not any(name.startswith(folder.name) for name in names)
             if isinstance(folder, Folder) and is_empty:
                 self._objects.remove(folder.name, folder.generation)
+
+    def standing(self) -> Standing:
+        """Ask the bucket where it stands."""
+        objects = self._objects
+        bucket = objects.access.client.bucket(self._location.bucket)
+        timeout = objects.caller.patience.timeout
+        objects.caller.ask(str(self._location), lambda: bucket.reload(timeout=timeout, retry=None))
+        return Standing(
+            location=str(bucket.location).lower(), is_one_place=bucket.location_type == "region"
+        )
 
     # ---- From others of its kind ------------------------------------------------------------
 

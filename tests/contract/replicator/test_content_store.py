@@ -8,6 +8,7 @@ import pytest
 
 from replicator.errors import Changed, Corrupt, NameRefused, NotFound
 from replicator.stores import CHUNK_BYTES, ContentStore, Entry
+from replicator.stores.checkup import try_out
 
 
 def names(store: ContentStore, prefix: str) -> list[str]:
@@ -26,6 +27,11 @@ def test_what_was_written_is_read_back_and_listed(store: ContentStore) -> None:
     assert store.stat("a/b/one") == written
     assert store.list("a/").entries == (written,)
     assert read(store, written) == b"12345"
+
+
+def test_a_trial_finds_no_fault_and_leaves_nothing(store: ContentStore) -> None:
+    assert try_out(store).fault == ""
+    assert names(store, "probes/") == []
 
 
 def test_a_large_object_comes_in_bounded_chunks(store: ContentStore) -> None:

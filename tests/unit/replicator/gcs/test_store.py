@@ -7,8 +7,9 @@ from datetime import UTC, datetime
 
 import pytest
 
-from replicator.errors import NameRefused, StoreUnreachable
+from replicator.errors import NameRefused, StoreForbidden, StoreUnreachable
 from replicator.stores import Entry
+from replicator.stores.checkup import Standing
 from replicator.stores.gcs import GcsStore, Location, read_location
 from replicator.stores.gcs.objects import Seen
 from replicator.stores.gcs.pieces import Piece, in_pieces
@@ -74,6 +75,15 @@ def test_nothing_is_written_to_what_was_never_made_a_store(scene: Scene) -> None
     plain.create()
     plain.put("a/one", [b"1"])
     assert sorted(scene.fake.cloud.bucket("plain").objects) == [".store", "a/one"]
+
+
+def test_a_bucket_tells_where_it_stands_and_whether_it_may_be_known(scene: Scene) -> None:
+    scene.fake.cloud.make_bucket("far", "europe-west4", "STANDARD")
+    far = GcsStore(scene.access, Location(bucket="far", folder=""), BRIEF)
+    assert far.standing() == Standing(location="europe-west4", is_one_place=True)
+    scene.fake.faults.plan("buckets.get", 403)
+    with pytest.raises(StoreForbidden, match="403"):
+        far.standing()
 
 
 def test_two_stores_in_one_bucket_do_not_see_each_other(scene: Scene) -> None:
