@@ -13,7 +13,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,6 +32,7 @@ class Daemon:
 
     data: Path
     lifeline: int
+    config: Path | None = None
     process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -42,6 +43,7 @@ class Daemon:
     def start(self) -> None:
         """Start it, and wait until every region is seen."""
         command = [sys.executable, "-m", "broker.daemon", "--data-dir", str(self.data)]
+        command += ["--config", str(self.config)] if self.config is not None else []
         with (self.data / "brokerd.log").open("ab") as log:
             self.process = subprocess.Popen(
                 [*command, "--lifeline", str(self.lifeline)],
@@ -70,12 +72,19 @@ class Daemon:
             self.process.wait(STOP_S)
 
 
+def _of_default(data: Path) -> None:
+    """Configure nothing."""
+
+
 @contextmanager
-def running() -> Iterator[Daemon]:
-    """Run one, on a path that is short enough for sockets."""
+def running(
+    configure: Callable[[Path], Path | None] = _of_default,
+) -> Iterator[Daemon]:
+    """Run one, on a path that is short enough for sockets. ``configure`` writes its configuration
+    of three regions, if it needs one, given where its data will be."""
     data = Path(tempfile.mkdtemp(prefix="brk-", dir="/tmp"))
     reading, writing = os.pipe()
-    daemon = Daemon(data, reading)
+    daemon = Daemon(data, reading, configure(data))
     try:
         daemon.start()
         yield daemon
