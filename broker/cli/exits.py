@@ -35,6 +35,7 @@ CODES: dict[int, str] = {
 
 _BY_ERROR: dict[type[errors.BrokerError], int] = {
     errors.Unreachable: UNREACHABLE,
+    errors.HungUp: UNREACHABLE,
     errors.TooLate: UNREACHABLE,
     errors.Busy: UNREACHABLE,
     errors.NotTrusted: DENIED,

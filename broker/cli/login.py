@@ -14,7 +14,7 @@ from broker.cli import words
 from broker.cli.session import Session
 from broker.cli.verbs import verb
 from broker.sdk import logins
-from broker.sdk.errors import NotLoggedIn, SettingsError, Unreachable
+from broker.sdk.errors import HungUp, NotLoggedIn, SettingsError
 from broker.sdk.logins import Login
 from broker.sdk.plain import Client
 from broker.sdk.settings import Settings, find, logins_file
@@ -107,12 +107,12 @@ def _caller(found: Settings) -> broker_service_pb2.Caller:
     try:
         with Client(found, retry_for_s=RETRY_FOR_S) as client:
             broker = client.teams.broker()
-    except Unreachable as error:
+    except HungUp as error:
         # TLS has no word for it: a broker that wants a certificate just ends the connection.
         if found.access is None or found.access.certificate is not None:
             raise
         hint = "if it wants a certificate of yours, give --cert and --key"
-        raise Unreachable(f"{error.message}; {hint}", reason=error.reason) from error
+        raise HungUp(f"{error.message}; {hint}", reason=error.reason) from error
     if not broker.HasField("caller"):
         raise NotLoggedIn(f"the broker at {found.server} asks for no token")
     return broker.caller

@@ -18,6 +18,7 @@ from broker.sdk.errors import (
     BrokerError,
     Busy,
     Conflict,
+    HungUp,
     NotAllowed,
     NotLoggedIn,
     NotTrusted,
@@ -31,6 +32,7 @@ USAGE = "USAGE"  # the reason of what cannot be understood; no broker was asked
 
 _NEXT: dict[type[BrokerError], str] = {
     Unreachable: "Start it with `brokerd`, or name another by --server; `broker doctor` says more.",
+    HungUp: "See that this is a broker's port; `broker doctor` says more.",
     NotTrusted: "Name its CA: `broker login --server HOST:PORT --ca FILE`.",
     NotLoggedIn: "Log in with a token of its ops: `broker login --server HOST:PORT`.",
     NotAllowed: "Ask its ops for a token that allows it.",

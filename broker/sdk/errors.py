@@ -2,6 +2,7 @@
 
     BrokerError                 reason, message, perhaps a field
       Unreachable               nobody answers, or the server is stopping: try again
+        HungUp                  who answered ended the connection before a word was said
       NotTrusted                who answers shows no certificate that is trusted
       TooLate                   no answer within the deadline: repeat with the same request id
       Busy                      the server has as much to do as it can: try again more slowly
@@ -68,6 +69,10 @@ class Unreachable(BrokerError):
     """Nobody answers, or the server is stopping."""
 
     is_temporary = True
+
+
+class HungUp(Unreachable):
+    """Who answered ended the connection: no broker, or one that wants a certificate."""
 
 
 class NotTrusted(BrokerError):
@@ -191,6 +196,10 @@ _NO_TRUST = (
 )
 
 
+# What gRPC says when a connection was there, and ended.
+_ENDED = ("Socket closed", "Connection reset", "FD shutdown", "Broken pipe")
+
+
 def error_of(error: grpc.RpcError, server: str) -> BrokerError:
     """Return gRPC's error as one of the tree. ``server`` is the address that was asked."""
     code, said = error.code(), error.details() or ""
@@ -203,7 +212,8 @@ def error_of(error: grpc.RpcError, server: str) -> BrokerError:
     if kind is Unreachable and any(words in said for words in _NO_TRUST):
         return NotTrusted(server)
     if kind is Unreachable:
-        return Unreachable(f"no broker answers at {server}", reason="UNREACHABLE")
+        kind = HungUp if any(words in said for words in _ENDED) else Unreachable
+        return kind(f"no broker answers at {server}", reason="UNREACHABLE")
     if kind is TooLate:
         sentence = f"the broker at {server} gave no answer in time"
         return TooLate(sentence, reason="DEADLINE_EXCEEDED")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import io
 import json
+import socket
 import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -129,6 +130,19 @@ async def test_a_certificate_of_ones_own_is_kept_with_the_login(
         assert await typed.login(ANN, "--cert", str(crt), "--key", str(key)) == exits.OK
         assert await typed("ls") == exits.OK
         assert await typed.login(VIC) == exits.OK  # the certificate stays
+
+
+async def test_where_nobody_listens_no_certificate_is_asked_for(
+    out: Outward, typed: Typed, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with socket.socket() as unheard:
+        unheard.bind(("127.0.0.1", 0))  # taken, and nobody listens
+        server = f"127.0.0.1:{unheard.getsockname()[1]}"
+        ended = await typed("login", "--server", server, "--ca", typed.ca, token=f"{ANN.word}\n")
+    assert ended == exits.UNREACHABLE
+    said = capsys.readouterr().err
+    assert f"no broker answers at {server}" in said
+    assert "--cert" not in said
 
 
 async def test_a_token_of_the_environment_is_enough(

@@ -96,7 +96,7 @@ def test_every_error_has_its_exit_code() -> None:
     of_ours = [
         k for k in kinds if issubclass(k, errors.BrokerError) and k is not errors.BrokerError
     ]
-    assert len(of_ours) == 17
+    assert len(of_ours) == 18
     assert set(exits._BY_ERROR) == set(of_ours)
     assert set(exits._BY_ERROR.values()) <= set(exits.CODES)
 
