@@ -23,12 +23,14 @@ class ProfileSeen:
 class RoomSeen:
     """How many ranks with so many ``accelerators`` each fit now in a zone, each on one node.
 
-    ``zone`` is empty of nodes that do not say where they stand.
+    ``zone`` is empty of nodes that do not say where they stand. ``ranks_close``: how many of them
+    fit on machines that stand as close as a gang can require it; None: that is not known.
     """
 
     zone: str
     accelerators: int
     ranks: int
+    ranks_close: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,6 +45,8 @@ class FlavorSeen:
     ``profile`` None: the cluster knows none.
     ``room``: what fits on its nodes now, by zone and by size; a whole node is the largest size, and
     what does not fit is left out. None: not seen.
+    ``not_close``: why no gang can be held to machines of it that stand close together; empty: it
+    can, or nobody knows.
     """
 
     flavor: str
@@ -67,6 +71,7 @@ class FlavorSeen:
     most: int | None = None
     profile: ProfileSeen | None = None
     room: tuple[RoomSeen, ...] | None = None
+    not_close: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

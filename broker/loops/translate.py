@@ -326,8 +326,14 @@ def _flavor(observation: ClusterObservation, queue: QueueSeen, seen: FlavorSeen)
         free=seen.free,
         most=seen.most,
         room=None if seen.room is None else tuple(_room(each) for each in seen.room),
+        not_close=seen.not_close[:SENTENCE_MAX],
     )
 
 
 def _room(seen: RoomSeen) -> FreeRoom:
-    return FreeRoom(zone=seen.zone, accelerators=seen.accelerators, ranks=seen.ranks)
+    return FreeRoom(
+        zone=seen.zone,
+        accelerators=seen.accelerators,
+        ranks=seen.ranks,
+        ranks_close=seen.ranks_close,
+    )

@@ -78,11 +78,16 @@ class Signal:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FreeRoom:
-    """How many ranks with so many ``accelerators`` each fit now in a zone, each on one node."""
+    """How many ranks with so many ``accelerators`` each fit now in a zone, each on one node.
+
+    ``ranks_close``: how many of them where a gang that requires it stands close together; None:
+    that is not known.
+    """
 
     zone: str
     accelerators: int
     ranks: int
+    ranks_close: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,6 +101,8 @@ class FlavorFacts:
     ``room`` is what fits on its nodes now by zone and by size, None where that is not told.
     ``max_run_s`` bounds how long a node stays (flex); None means until it is given back.
     ``keeps_secrets``: whether its cluster can show a gang a secret by its name.
+    ``not_close``: why no gang can be held to machines that stand close together, in words; empty:
+    it can, or nobody knows.
     """
 
     key: FlavorKey
@@ -122,22 +129,24 @@ class FlavorFacts:
     free: int | None = None
     most: int | None = None
     room: tuple[FreeRoom, ...] | None = None
+    not_close: str = ""
 
     def ranks_free(self, option: HardwareOption) -> int | None:
         """Return how many ranks of a gang could stand on nodes that are free; None when unknown.
 
-        Ranks that have to stand close together stand in one zone at least: how much closer, only
-        the cluster knows.
+        Ranks that have to stand close together stand in one zone at least, and as close as the
+        cluster tells.
         """
         if self.room is None:
             return self.nodes_free
+        is_close = option.topology is TopologyWish.REQUIRED
         by_zone: dict[str, int] = {}
         for each in self.room:
             if each.accelerators >= option.accelerators_per_node:
-                by_zone[each.zone] = max(by_zone.get(each.zone, 0), each.ranks)
-        if option.topology is TopologyWish.REQUIRED:
-            return max(by_zone.values(), default=0)
-        return sum(by_zone.values())
+                is_told = is_close and each.ranks_close is not None
+                ranks = (each.ranks_close or 0) if is_told else each.ranks
+                by_zone[each.zone] = max(by_zone.get(each.zone, 0), ranks)
+        return max(by_zone.values(), default=0) if is_close else sum(by_zone.values())
 
     @property
     def headroom(self) -> int | None:

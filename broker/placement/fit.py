@@ -6,7 +6,14 @@ that answers is the one kept. Read ``misfit``.
 """
 
 from broker.model.capacity import FlavorFacts
-from broker.model.intent import CapacityType, HardwareOption, Terms, Workload, lies_within
+from broker.model.intent import (
+    CapacityType,
+    HardwareOption,
+    Terms,
+    TopologyWish,
+    Workload,
+    lies_within,
+)
 from broker.model.policy import RegionPolicy
 from broker.model.reasons import Reason
 
@@ -22,6 +29,7 @@ NEVER = frozenset(
         Reason.POLICY_DISALLOWS,
         Reason.INPUT_NOT_READABLE,
         Reason.SECRETS_NOT_KEPT,
+        Reason.TOPOLOGY_NOT_OFFERED,
     }
 )
 
@@ -40,6 +48,7 @@ def misfit(
         _accelerator(option, flavor)
         or accepted(terms, flavor)
         or shape(option, flavor)
+        or _close(option, flavor)
         or _allowed(policy, flavor)
         or _readable(workload, flavor)
         or _secrets(workload, flavor)
@@ -102,6 +111,13 @@ def _accelerator(option: HardwareOption, flavor: FlavorFacts) -> Answer:
         Reason.ACCELERATOR_MISMATCH,
         f"it has {flavor.accelerator}, the run takes {option.accelerator}",
     )
+
+
+def _close(option: HardwareOption, flavor: FlavorFacts) -> Answer:
+    is_required = option.topology is TopologyWish.REQUIRED and option.nodes > 1
+    if not (is_required and flavor.not_close):
+        return None
+    return Reason.TOPOLOGY_NOT_OFFERED, flavor.not_close
 
 
 def _allowed(policy: RegionPolicy, flavor: FlavorFacts) -> Answer:

@@ -165,6 +165,10 @@ class _ReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Reason.ValueTy
     """
     REASON_SECRETS_NOT_KEPT: _Reason.ValueType  # 107
     """The cluster keeps no secrets, and the run names some. Accept other places, or name none."""
+    REASON_TOPOLOGY_NOT_OFFERED: _Reason.ValueType  # 136
+    """The run requires machines that stand close together, and the place cannot promise that. Prefer
+    it instead of requiring it, or accept other places; the sentence says what ops can mend.
+    """
     REASON_CONTENT_TOO_LATE: _Reason.ValueType  # 47
     """The checkpoint or the bundle cannot be there in time."""
     REASON_RECENTLY_FAILED_HERE: _Reason.ValueType  # 48
@@ -478,6 +482,10 @@ reads.
 """
 REASON_SECRETS_NOT_KEPT: Reason.ValueType  # 107
 """The cluster keeps no secrets, and the run names some. Accept other places, or name none."""
+REASON_TOPOLOGY_NOT_OFFERED: Reason.ValueType  # 136
+"""The run requires machines that stand close together, and the place cannot promise that. Prefer
+it instead of requiring it, or accept other places; the sentence says what ops can mend.
+"""
 REASON_CONTENT_TOO_LATE: Reason.ValueType  # 47
 """The checkpoint or the bundle cannot be there in time."""
 REASON_RECENTLY_FAILED_HERE: Reason.ValueType  # 48

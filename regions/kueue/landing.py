@@ -68,15 +68,17 @@ def tolerations(queue: Queue, site: Site) -> list[dict[str, str]]:
 def topology_annotations(queue: Queue, site: Site) -> dict[str, str]:
     """Return Kueue's request for machines that stand close, on the pods' template.
 
-    A flavor with a Topology takes only gangs that say something of it; without one, none does.
+    A flavor with a Topology takes only gangs that say something of it; without one, none does. A
+    wish that cannot be kept is left out where it is no more than one: Kueue would refuse it.
     """
     level = site.profile.topology_level
     if not site.topology:
         return {}
+    is_there = not closeness_problem(queue.flavor, site.topology, site.levels, level)
     match queue.gang.topology:
         case "REQUIRED" if level:
             return {REQUIRED_TOPOLOGY: level}
-        case "PREFERRED" if level:
+        case "PREFERRED" if is_there:
             return {PREFERRED_TOPOLOGY: level}
         case _:
             return {ANY_TOPOLOGY: "true"}
@@ -86,11 +88,27 @@ def topology_problem(queue: Queue, site: Site) -> str:
     """Say why the wish for machines that stand close cannot be kept here, or nothing."""
     if queue.gang.topology != "REQUIRED" or queue.gang.ranks == 1:
         return ""
-    if not site.topology:
-        return f"flavor {queue.flavor} does not know which of its machines stand close together"
-    if not site.profile.topology_level:
-        return f"the profile of flavor {queue.flavor} names no level of its topology"
-    return ""
+    return closeness_problem(queue.flavor, site.topology, site.levels, site.profile.topology_level)
+
+
+def closeness_problem(
+    flavor: str, topology: str, levels: tuple[str, ...] | None, level: str
+) -> str:
+    """Say why no gang can be held to machines of a flavor that stand close together, or nothing.
+
+    ``levels`` are those of its Topology, None where it is not seen; ``level`` is the one that the
+    flavor's profile names.
+    """
+    if not topology:
+        return f"flavor {flavor} does not know which of its machines stand close together"
+    there = f"; its topology {topology} has {', '.join(levels)}" if levels else ""
+    if not level:
+        return f"the profile of flavor {flavor} names no level of its topology{there}"
+    if levels is None or level in levels:
+        return ""
+    if not levels:
+        return f"flavor {flavor} has topology {topology}, and there is none of that name"
+    return f"the profile of flavor {flavor} names level {level}{there}"
 
 
 def _toleration(key: str, value: str, effect: str) -> dict[str, str]:

@@ -5,6 +5,7 @@ single nodes, not how many GPUs are free in all. A node counts when it is ready,
 on its way out, and has no taint that our pods do not bear. Read ``room`` first.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
@@ -32,25 +33,73 @@ COMING_S = 1800.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class FreeNode:
+    """What a usable node has left, and the ``domain`` of its topology that it stands in."""
+
+    zone: str
+    domain: tuple[str, ...]
+    accelerators: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Close:
+    """How a flavor's machines stand together: the ``levels`` of its Topology, the widest first, and
+    the one that its gangs can require, empty for none.
+
+    Kueue knows only machines that carry the label of each level.
+    """
+
+    levels: tuple[str, ...]
+    level: str
+
+    def knows(self, node: Node) -> bool:
+        """Whether Kueue puts anything on a node of a flavor with this Topology."""
+        return all(level in node.meta.labels for level in self.levels)
+
+    def domain(self, node: Node) -> tuple[str, ...]:
+        """Return the domain that a node stands in: two racks of one name are not the same one when
+        their blocks are not."""
+        if self.level not in self.levels:
+            return ()
+        above = self.levels[: self.levels.index(self.level) + 1]
+        return tuple(node.meta.labels.get(level, "") for level in above)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Room:
     """The nodes of one flavor.
 
     ``nodes_free`` stand whole and unused, ``nodes_coming`` are up and not ready yet. ``free`` is
-    what each usable node has left: its zone, and accelerators.
+    what each usable node has left. ``is_told_close``: whether it is known which of them stand as
+    close as a gang can require it.
     """
 
     nodes_free: int
     nodes_coming: int
-    free: tuple[tuple[str, int], ...]
+    free: tuple[FreeNode, ...]
+    is_told_close: bool
 
     def fitting(self, most: int) -> tuple[RoomSeen, ...]:
         """Return how many ranks fit now by zone and size, of ``most`` accelerators and less."""
         return tuple(
-            RoomSeen(zone=zone, accelerators=size, ranks=ranks)
-            for zone in sorted({zone for zone, _ in self.free})
+            RoomSeen(
+                zone=zone,
+                accelerators=size,
+                ranks=sum(domains.values()),
+                ranks_close=max(domains.values()) if self.is_told_close else None,
+            )
+            for zone in sorted({each.zone for each in self.free})
             for size in _sizes(most)
-            if (ranks := sum(left // size for at, left in self.free if at == zone))
+            if (domains := self._domains(zone, size))
         )
+
+    def _domains(self, zone: str, size: int) -> Counter[tuple[str, ...]]:
+        """Return how many ranks of a size fit into each domain of a zone, those with any."""
+        found: Counter[tuple[str, ...]] = Counter()
+        for each in self.free:
+            if each.zone == zone and each.accelerators >= size:
+                found[each.domain] += each.accelerators // size
+        return found
 
 
 def _sizes(most: int) -> Iterable[int]:
@@ -91,6 +140,8 @@ def room(
     nodes: Iterable[Node],
     in_use: Mapping[str, Mapping[str, int]],
     bears: tuple[Toleration, ...],
+    *,
+    close: Close,
     now_s: float,
 ) -> Room:
     """Return what the nodes of a flavor could hold.
@@ -99,13 +150,17 @@ def room(
     is in Unix seconds.
     """
     own = [each for each in nodes if is_of(each, flavor)]
-    usable = [each for each in own if _is_usable(each, bears)]
+    usable = [each for each in own if _is_usable(each, bears) and close.knows(each)]
     left = [(each, _left(each, in_use.get(each.meta.name, {}))) for each in usable]
     has = [accelerators.count(each.allocatable) for each in usable]
     return Room(
         nodes_free=sum(0 < free == all_ for (_, free), all_ in zip(left, has, strict=True)),
         nodes_coming=sum(1 for each in own if _is_coming(each, now_s)),
-        free=tuple((each.zone, free) for each, free in left),
+        free=tuple(
+            FreeNode(zone=each.zone, domain=close.domain(each), accelerators=free)
+            for each, free in left
+        ),
+        is_told_close=close.level in close.levels,
     )
 
 

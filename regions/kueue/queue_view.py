@@ -5,12 +5,12 @@ cannot be offered, and is told as a doubt, with what ops can write to end it; it
 unknown. Read ``queues_seen`` first.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 
 from regions.capacity import FlavorSeen, KnownSeen, QueueSeen, RoomSeen
-from regions.kueue import accelerators, ahead, flavors, machines
+from regions.kueue import accelerators, ahead, flavors, landing, machines
 from regions.kueue.flavors import Description, FlavorSettings
 from regions.kueue.objects import meta
 from regions.kueue.objects.admission_check import MULTIKUEUE, PROVISIONING
@@ -59,9 +59,17 @@ class QueuesSeen:
     places: Mapping[str, tuple[int, int]] = field(default_factory=dict)
 
 
-def queues_seen(snapshot: Snapshot, settings: QueueSettings, now_s: float) -> QueuesSeen:
-    """Describe the queues. ``now_s`` is in Unix seconds."""
-    look = _Look(snapshot, settings, now_s)
+def queues_seen(
+    snapshot: Snapshot,
+    settings: QueueSettings,
+    now_s: float,
+    level_of: Callable[[str], str] = lambda _: "",
+) -> QueuesSeen:
+    """Describe the queues. ``now_s`` is in Unix seconds.
+
+    ``level_of`` returns the level of its Topology that a flavor's gangs can require, or nothing.
+    """
+    look = _Look(snapshot, settings, now_s, level_of)
     ours = [
         queue
         for queue in snapshot.local_queues.objects.values()
@@ -78,10 +86,17 @@ def queues_seen(snapshot: Snapshot, settings: QueueSettings, now_s: float) -> Qu
 class _Look:
     """One look at all queues: what several of them need is worked out once."""
 
-    def __init__(self, snapshot: Snapshot, settings: QueueSettings, now_s: float) -> None:
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        settings: QueueSettings,
+        now_s: float,
+        level_of: Callable[[str], str],
+    ) -> None:
         self._snapshot = snapshot
         self._settings = settings
         self._now_s = now_s
+        self._level_of = level_of
         self.doubts: list[str] = []
         self.known: list[KnownSeen] = []
         trees = (snapshot.cluster_queues, snapshot.cohorts)
@@ -198,7 +213,17 @@ class _Look:
             free=standing.free if standing is not None else None,
             most=standing.most if standing is not None else None,
             room=room,
+            not_close=self._not_close(flavor),
         )
+
+    def _not_close(self, flavor: ResourceFlavor) -> str:
+        """Say why no gang can be held to machines of a flavor that stand close, or nothing."""
+        name, level = flavor.meta.name, self._level_of(flavor.meta.name)
+        levels = self._snapshot.levels(flavor)
+        why = landing.closeness_problem(name, flavor.topology, levels, level)
+        if why and level:
+            self.doubts.append(why)  # ops meant to offer it
+        return why
 
     def _nodes(
         self, flavor: ResourceFlavor, capacity_type: str, per_node: int, *, is_queued: bool
@@ -208,7 +233,12 @@ class _Look:
         if not nodes.is_known:
             return None, None, None
         bears = machines.tolerated(flavor, capacity_type)
-        found = machines.room(flavor, nodes.objects.values(), self._in_use, bears, self._now_s)
+        close = machines.Close(
+            levels=self._snapshot.levels(flavor) or (), level=self._level_of(flavor.meta.name)
+        )
+        found = machines.room(
+            flavor, nodes.objects.values(), self._in_use, bears, close=close, now_s=self._now_s
+        )
         if is_queued:
             # Nodes that were asked for all at once are for whoever asked, and for nobody after.
             return 0, found.nodes_coming, ()

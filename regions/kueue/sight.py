@@ -218,6 +218,7 @@ def snapshot_of(known: Mapping[str, Seen[Any]]) -> Snapshot:
         local_queues=known["local queues"],
         cohorts=known["cohorts"],
         flavors=known["flavors"],
+        topologies=known["topologies"],
         checks=known["checks"],
         provisioning=known["provisioning"],
         workloads=known["workloads"],

@@ -34,8 +34,9 @@ class Site:
     """One flavor of one queue of one cluster.
 
     ``node_labels`` and ``taints`` are the flavor's own, ``topology`` is the name of its Topology
-    (empty: none). ``accelerator_label``: on GKE, the node label's value for the accelerator that is
-    wanted, empty elsewhere. ``priority_classes`` are the cluster's classes for our gangs, by name.
+    (empty: none) and ``levels`` are that one's, None where it is not seen. ``accelerator_label``:
+    on GKE, the node label's value for the accelerator that is wanted, empty elsewhere.
+    ``priority_classes`` are the cluster's classes for our gangs, by name.
     ``bucket``: the region's store, where it is one; else a process finds it where its profile says.
     ``store_reach``: where the region's store is on the network, as every gang of it needs it.
     ``window_s``: how long a machine that is taken back leaves to its pods, as its pool is told to;
@@ -49,6 +50,7 @@ class Site:
     node_labels: Mapping[str, str]
     taints: tuple[Taint, ...]
     topology: str
+    levels: tuple[str, ...] | None
     priority_classes: Mapping[str, int]
     profile: Profile
     accelerator_label: str = ""

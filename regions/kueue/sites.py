@@ -66,6 +66,7 @@ def site_of(
         node_labels=flavor.node_labels,
         taints=flavor.taints,
         topology=flavor.topology,
+        levels=snapshot.levels(flavor),
         priority_classes=priority_classes(classes, settings),
         profile=settings.profiles.of(queue.flavor),
         accelerator_label=_accelerator_label(queue, flavor, snapshot) if settings.is_gke else "",

@@ -20,6 +20,7 @@ from regions.kueue.objects.local_queue import LocalQueue
 from regions.kueue.objects.node import Node
 from regions.kueue.objects.pod import Pod
 from regions.kueue.objects.resource_flavor import ResourceFlavor
+from regions.kueue.objects.topology import Topology
 from regions.kueue.objects.workload import Workload
 
 T = TypeVar("T")
@@ -63,11 +64,25 @@ class Snapshot:
     local_queues: Seen[LocalQueue]
     cohorts: Seen[Cohort]
     flavors: Seen[ResourceFlavor]
+    topologies: Seen[Topology]
     checks: Seen[AdmissionCheck]
     provisioning: Seen[ProvisioningConfig]
     workloads: Seen[Workload]
     nodes: Seen[Node]
     pods: Seen[Pod]
+
+    def levels(self, flavor: ResourceFlavor) -> tuple[str, ...] | None:
+        """Return the levels by which a flavor's machines stand together, the widest first.
+
+        Empty: there are none; None: they are not seen.
+        """
+        if not flavor.topology:
+            return ()
+        found = self.topologies.objects.get(flavor.topology)
+        if found is not None:
+            return found.levels
+        is_hidden = flavor.topology in self.topologies.unreadable
+        return None if is_hidden or not self.topologies.is_known else ()
 
 
 def seen(

@@ -116,8 +116,11 @@ class Survey:
     def _reckon(self, snapshot: Snapshot, now_s: float) -> None:
         """Work out what concerns the whole of the cluster."""
         wall_s = self._wall_s()
-        found = queues_seen(snapshot, self._settings.queues, wall_s)
-        self._queues = replace(found, queues=dressed(found.queues, self._settings.profiles))
+        laid = self._settings.profiles
+        found = queues_seen(
+            snapshot, self._settings.queues, wall_s, lambda flavor: laid.of(flavor).topology_level
+        )
+        self._queues = replace(found, queues=dressed(found.queues, laid))
         self.doubts = (
             *self._queues.doubts,
             *self._lost(snapshot, now_s),

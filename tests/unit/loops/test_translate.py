@@ -58,15 +58,20 @@ def observe(flavor: FlavorSeen) -> ClusterObservation:
 
 @pytest.mark.parametrize("zone", ["z-a", ""])
 def test_what_fits_by_zone_and_size_is_passed_on_and_unknown_is_not_nothing(zone: str) -> None:
-    room = (RoomSeen(zone=zone, accelerators=4, ranks=3),)
+    room = (RoomSeen(zone=zone, accelerators=4, ranks=3, ranks_close=2),)
     told = [
         facts_of(observe(replace(FLEX, room=each)), 0.0).flavors[0] for each in (room, (), None)
     ]
     assert [each.room for each in told] == [
-        (FreeRoom(zone=zone, accelerators=4, ranks=3),),
+        (FreeRoom(zone=zone, accelerators=4, ranks=3, ranks_close=2),),
         (),
         None,
     ]
+
+
+def test_why_machines_cannot_be_asked_to_stand_close_is_passed_on() -> None:
+    (facts,) = facts_of(observe(replace(FLEX, not_close="no level")), 0.0).flavors
+    assert facts.not_close == "no level"
 
 
 def test_when_booked_capacity_comes_and_how_long_it_stays_is_passed_on() -> None:

@@ -8,7 +8,14 @@ import pytest
 
 from broker.model.capacity import Refusal
 from broker.model.checkpoint import Checkpoint, CheckpointRef, EpochId
-from broker.model.intent import CapacityType, HardwareOption, Input, SecretRef, Terms
+from broker.model.intent import (
+    CapacityType,
+    HardwareOption,
+    Input,
+    SecretRef,
+    Terms,
+    TopologyWish,
+)
 from broker.model.policy import RegionPolicy, TeamCaps, TeamStanding
 from broker.model.reasons import Reason
 from broker.model.run import Run, Why
@@ -82,6 +89,11 @@ def with_secret(*, is_kept: bool) -> World:
     view, run = with_flavor(keeps_secrets=is_kept)
     workload = replace(run.intent.workload, secrets=(SecretRef(name="hub", env="HUB_TOKEN"),))
     return view, replace(run, intent=replace(run.intent, workload=workload))
+
+
+def with_wish(topology: TopologyWish, not_close: str, *, nodes: int = 2) -> World:
+    view, _ = with_flavor(not_close=not_close)
+    return view, waiting_run(hardware=(replace(gang(nodes)[0], topology=topology),))
 
 
 def with_team_spent() -> World:
@@ -191,6 +203,10 @@ CASES: list[tuple[Callable[[], World], Reason | None]] = [
     (lambda: with_secret(is_kept=False), Reason.SECRETS_NOT_KEPT),
     (lambda: with_secret(is_kept=True), None),
     (lambda: with_flavor(keeps_secrets=False), None),
+    (lambda: with_wish(TopologyWish.REQUIRED, "no such level"), Reason.TOPOLOGY_NOT_OFFERED),
+    (lambda: with_wish(TopologyWish.REQUIRED, ""), None),
+    (lambda: with_wish(TopologyWish.PREFERRED, "no such level"), None),
+    (lambda: with_wish(TopologyWish.REQUIRED, "no such level", nodes=1), None),
     (lambda: with_region(is_cordoned=True), Reason.REGION_CORDONED),
     (lambda: with_region(is_draining=True, is_cordoned=True), Reason.REGION_DRAINING),
     (lambda: with_region(is_surveyed=False), Reason.NOT_SEEN_SINCE_RESTORE),

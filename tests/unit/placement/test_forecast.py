@@ -107,6 +107,16 @@ def test_a_gang_starts_at_once_where_all_of_it_fits_as_it_has_to_stand(
         assert forecast(flavor, believe(), option, None).certainty is certainty
 
 
+def test_ranks_that_have_to_stand_close_need_room_in_one_domain() -> None:
+    room = tuple(
+        FreeRoom(zone=zone, accelerators=8, ranks=ranks, ranks_close=close)
+        for zone, ranks, close in (("a", 5, 2), ("b", 3, 3))
+    )
+    flavor = replace(make_flavor(nominal=800, nodes_free=8), room=room)
+    required = replace(H100X8, topology=TopologyWish.REQUIRED)
+    assert (flavor.ranks_free(H100X8), flavor.ranks_free(required)) == (8, 3)
+
+
 def test_quota_alone_is_not_capacity() -> None:
     assert foreseen(FLAVOR) == (60.0 + GATE_S, Certainty.QUOTA_ONLY)
     in_outage = foreseen(FLAVOR, believe((SignalKind.STOCKOUT, 9_400.0)))

@@ -58,6 +58,7 @@ def make_site(**changes: Any) -> Site:
         node_labels={"cloud.google.com/gke-spot": "true"},
         taints=(),
         topology="",
+        levels=(),
         priority_classes={"broker-waiting": -1_000_000, "broker-0": 0, "broker-run": 1_000_000},
         profile=profile,
         accelerator_label="nvidia-h100-80gb",

@@ -6,7 +6,7 @@ import pytest
 
 from regions.kueue import accelerators, machines
 from regions.kueue.flavors import Answer, Description, FlavorSettings, capacity_of, describe
-from regions.kueue.machines import Room
+from regions.kueue.machines import Close, Room
 from regions.kueue.objects.kinds import NODES, PODS, RESOURCE_FLAVORS, Kind, Unreadable, decode
 from regions.kueue.objects.node import Node
 from regions.kueue.objects.pod import Pod
@@ -170,12 +170,19 @@ def test_what_contradicts_is_told_and_what_is_missing_too() -> None:
 # ---- machines ----
 
 
+ANYHOW = Close(levels=(), level="")
+
+
 def room_of(
-    nodes: list[Node], pods: list[Pod] | None = None, *, own: ResourceFlavor | None = None
+    nodes: list[Node],
+    pods: list[Pod] | None = None,
+    *,
+    own: ResourceFlavor | None = None,
+    close: Close = ANYHOW,
 ) -> Room:
     own = own or flavor()
     bears = machines.tolerated(own, "SPOT")
-    return machines.room(own, nodes, machines.taken(pods or []), bears, NOW_S)
+    return machines.room(own, nodes, machines.taken(pods or []), bears, close=close, now_s=NOW_S)
 
 
 def test_only_whole_and_usable_nodes_are_free() -> None:
@@ -209,7 +216,33 @@ def test_the_taints_of_the_flavor_and_of_its_capacity_type_are_borne() -> None:
     assert room_of(nodes, own=flavor(tolerations=added)).nodes_free == 1
     own = flavor(nodeTaints=taints[1:])
     bears = machines.tolerated(own, "ON_DEMAND")
-    assert machines.room(own, nodes, {}, bears, NOW_S).nodes_free == 0
+    assert machines.room(own, nodes, {}, bears, close=ANYHOW, now_s=NOW_S).nodes_free == 0
+
+
+BLOCK, RACK = "block", "rack"
+
+
+def placed(name: str, block: str, rack: str, **fields: object) -> Node:
+    labels = {BLOCK: block, RACK: rack}
+    return node(name, labels={key: value for key, value in labels.items() if value}, **fields)
+
+
+@pytest.mark.parametrize(
+    ("level", "whole", "halves"), [(BLOCK, 3, 6), (RACK, 2, 4), ("row", None, None)]
+)
+def test_a_gang_that_stands_close_fits_into_one_domain(
+    level: str, whole: int | None, halves: int | None
+) -> None:
+    nodes = [
+        placed("a1", "a", "1"),
+        placed("a2", "a", "1"),
+        placed("a3", "a", "2"),
+        placed("b1", "b", "1"),  # a rack of the same name, in another block
+        placed("nowhere", "a", ""),  # Kueue knows none that has not all labels
+    ]
+    found = room_of(nodes, close=Close(levels=(BLOCK, RACK), level=level)).fitting(8)
+    close = {each.accelerators: (each.ranks, each.ranks_close) for each in found}
+    assert (close[8], close[4]) == ((4, whole), (8, halves))
 
 
 def test_a_young_node_that_is_not_ready_is_coming_and_an_old_one_is_broken() -> None:

@@ -13,11 +13,14 @@ from regions.kueue.landing import (
     node_selector,
     tolerations,
     topology_annotations,
+    topology_problem,
 )
 from regions.kueue.objects.taints import Taint
 from tests.unit.regions.kueue.making import make_profile, make_queue, make_site
 
 BLOCK = "cloud.google.com/gce-topology-block"
+HOST = "kubernetes.io/hostname"
+LEVELS = (BLOCK, HOST)
 
 
 def test_a_gang_is_held_to_the_flavors_own_labels() -> None:
@@ -104,6 +107,12 @@ TOPOLOGY = {
     "preferred, and nobody says at which level": ("PREFERRED", "racks", "", {ANY_TOPOLOGY: "true"}),
     "preferred, on a flavor that knows no distances": ("PREFERRED", "", BLOCK, {}),
     "no wish": ("NONE", "", "", {}),
+    "preferred, at a level that is not there": (
+        "PREFERRED",
+        "racks",
+        "rack-of-another",
+        {ANY_TOPOLOGY: "true"},
+    ),
 }
 
 
@@ -111,5 +120,40 @@ TOPOLOGY = {
 def test_how_close_is_asked_of_kueue(case: str) -> None:
     wish, topology, level, expected = TOPOLOGY[case]
     fields: dict[str, Any] = {"topology_level": level} if level else {}
-    site = make_site(topology=topology, profile=make_profile(**fields))
+    site = make_site(topology=topology, levels=LEVELS, profile=make_profile(**fields))
     assert topology_annotations(make_queue(gang={"topology": wish}), site) == expected
+
+
+PROBLEMS: dict[str, tuple[str, tuple[str, ...] | None, str, str]] = {
+    "a level that is there": ("racks", LEVELS, BLOCK, ""),
+    "levels that are not seen": ("racks", None, BLOCK, ""),
+    "no topology": (
+        *("", (), BLOCK),
+        "flavor h100-spot does not know which of its machines stand close together",
+    ),
+    "no level": (
+        *("racks", LEVELS, ""),
+        (
+            "the profile of flavor h100-spot names no level of its topology;"
+            f" its topology racks has {BLOCK}, {HOST}"
+        ),
+    ),
+    "a level that is not there": (
+        *("racks", LEVELS, "row"),
+        f"the profile of flavor h100-spot names level row; its topology racks has {BLOCK}, {HOST}",
+    ),
+    "a topology that is not there": (
+        *("racks", (), BLOCK),
+        "flavor h100-spot has topology racks, and there is none of that name",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", PROBLEMS)
+def test_a_wish_that_cannot_be_kept_says_what_there_is(case: str) -> None:
+    topology, levels, level, why = PROBLEMS[case]
+    fields: dict[str, Any] = {"topology_level": level} if level else {}
+    site = make_site(topology=topology, levels=levels, profile=make_profile(**fields))
+    assert topology_problem(make_queue(gang={"topology": "REQUIRED"}), site) == why
+    for modest in ({"topology": "PREFERRED"}, {"topology": "REQUIRED", "ranks": 1}):
+        assert topology_problem(make_queue(gang=modest), site) == ""

@@ -10,7 +10,7 @@ from regions.kueue.node_hearing import SOURCE, Notices, says_of_capacity
 from regions.kueue.objects import kinds
 from regions.kueue.objects.event import Event
 from regions.kueue.scout import News, Report, Spot
-from regions.kueue.snapshot import absent
+from regions.kueue.snapshot import Seen, absent
 from tests.unit.regions.kueue import kube
 from tests.unit.regions.kueue.tellings import make_event, make_meta
 from tests.unit.regions.kueue.test_queue_view import FLEX, NOW_S, SPOT, SPOT_SEEN, known, picture
@@ -36,9 +36,9 @@ class Watch:
         self._watched_s = watched_s
 
     def see(self, *events: Event, queue: QueueSeen = QUEUE, is_known: bool = True) -> Report:
-        seen = replace(
-            absent(), objects={each.meta.uid: each for each in events}, is_known=is_known
-        )
+        nothing: Seen[Event] = absent()
+        objects = {each.meta.uid: each for each in events}
+        seen = replace(nothing, objects=objects, is_known=is_known)
         self.notices.take_in(
             seen, self.snapshot, (queue,), now_s=NOW_S, monotonic_s=self._watched_s
         )

@@ -88,6 +88,7 @@ def picture(**more: object) -> Snapshot:
             kube.flavor("spot", labels=SPOT),
             kube.flavor("flex", labels=FLEX),
         ),
+        topologies=absent(),
         checks=known(kinds.ADMISSION_CHECKS, CHECK),
         provisioning=known(kinds.PROVISIONING_CONFIGS, CONFIG),
         workloads=known(
@@ -129,6 +130,7 @@ SPOT_SEEN = FlavorSeen(
     room=tuple(
         RoomSeen(zone="us-east4-b", accelerators=size, ranks=8 // size) for size in (8, 4, 2, 1)
     ),
+    not_close="flavor spot does not know which of its machines stand close together",
 )
 FLEX_SEEN = dataclasses.replace(
     SPOT_SEEN,
@@ -145,6 +147,7 @@ FLEX_SEEN = dataclasses.replace(
     free=48,
     most=64,
     room=(),
+    not_close="flavor flex does not know which of its machines stand close together",
 )
 
 
@@ -161,6 +164,46 @@ def test_a_queue_is_shown_with_all_that_waits_for_its_quota() -> None:
 def flavors_of(shown: Snapshot) -> tuple[FlavorSeen, ...]:
     (queue,) = queues_seen(shown, SETTINGS, NOW_S).queues
     return queue.flavors
+
+
+RACKS = {"metadata": kube.meta("racks"), "spec": {"levels": [{"nodeLabel": "block"}]}}
+
+
+def close_in(shown: Snapshot, level: str) -> tuple[FlavorSeen, tuple[str, ...]]:
+    """The spot flavor whose profile names a level, and what ops are told."""
+    found = queues_seen(shown, SETTINGS, NOW_S, lambda _: level)
+    return found.queues[0].flavors[0], tuple(one for one in found.doubts if "level" in one)
+
+
+@pytest.mark.parametrize("version", kinds.TOPOLOGIES.versions)
+def test_what_stands_close_is_told_by_the_levels_of_the_topology(version: str) -> None:
+    racks = decode(kinds.TOPOLOGIES, version, RACKS)
+    assert not isinstance(racks, Unreadable)
+    shown = picture(
+        topologies=dataclasses.replace(known(kinds.TOPOLOGIES), objects={"racks": racks}),
+        flavors=known(
+            kinds.RESOURCE_FLAVORS,
+            kube.flavor("spot", labels=SPOT, topologyName="racks"),
+            kube.flavor("flex", labels=FLEX),
+        ),
+        nodes=known(
+            kinds.NODES,
+            *(
+                kube.node(name, labels=SPOT | ({"block": block} if block else {}))
+                for name, block in (("n2", "a"), ("n3", "a"), ("n4", "b"), ("unlabelled", ""))
+            ),
+        ),
+    )
+    spot, doubts = close_in(shown, "block")
+    assert (spot.not_close, doubts) == ("", ())
+    assert spot.room is not None
+    assert (spot.room[0].ranks, spot.room[0].ranks_close) == (3, 2)
+    spot, doubts = close_in(shown, "row")
+    assert doubts == (spot.not_close,)
+    assert spot.not_close.endswith("names level row; its topology racks has block")
+    unseen = dataclasses.replace(shown, topologies=known(kinds.TOPOLOGIES, health=Health()))
+    spot, doubts = close_in(unseen, "row")
+    assert (spot.not_close, doubts) == ("", ())
 
 
 def test_without_the_nodes_their_number_is_unknown_and_the_quota_is_not() -> None:

@@ -44,6 +44,7 @@ def make_snapshot(**changes: Any) -> Snapshot:
         local_queues=known(make_local_queue()),
         cohorts=known(),
         flavors=replace(known(), objects={"h100-spot": flavor}),
+        topologies=known(),
         checks=known(),
         provisioning=known(),
         workloads=known(),

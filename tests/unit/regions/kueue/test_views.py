@@ -90,6 +90,7 @@ class Story:
             local_queues=known(ours(make_local_queue())),
             cohorts=known(),
             flavors=known(),
+            topologies=known(),
             checks=known(),
             provisioning=known(),
             workloads=known(*workloads),
