@@ -322,10 +322,25 @@ def _other(found: JobSet, action: Queue) -> Outcome | None:
         return Outcome(is_done=False, cause=Cause.REFUSED, message=message)
     if _is_occupant(found) or found.meta.deleting_s is not None:
         return Outcome(is_done=False, cause=Cause.WITHDRAWN, message=_WITHDRAWN)
-    if found.meta.annotations.get(names.ORDER) != digest(what_stays(action)):
+    if not _is_its_own(found, action):
         message = "another order of its name was queued before"
         return Outcome(is_done=False, cause=Cause.REFUSED, message=message)
     return None
+
+
+def _is_its_own(found: JobSet, action: Queue) -> bool:
+    """Whether a gang that has an order's name was made by an order for the very same gang.
+
+    A log draws the name of a placement once, for one gang: what bears the log's mark is that one,
+    whichever build of the broker made it. Its digest is of all that an order said then, and each
+    build may say more. Where no mark tells it, the digest alone does.
+    """
+    meta, mark = found.meta, action.labels.get("log", "")
+    is_of_log = bool(mark) and meta.labels.get(names.LOG) == names.label_value(mark)
+    is_alike = meta.annotations.get(names.KEYED) == action.run_key
+    if is_of_log and is_alike and found.members == action.gang.ranks:
+        return True
+    return meta.annotations.get(names.ORDER) == digest(what_stays(action))
 
 
 def _not_meant(found: JobSet, action: Withdraw) -> Outcome | None:

@@ -1,6 +1,7 @@
 """Orders: what they meet that is there already, what is refused, and what is tried again."""
 
 import asyncio
+import json
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
@@ -13,7 +14,13 @@ from regions.cluster import Cause, Outcome
 from regions.kueue import names
 from regions.kueue.explanation import verdict
 from regions.kueue.hearing import Heard
-from regions.kueue.manifest import PRIORITY_LABEL, CannotQueueError, granted_class
+from regions.kueue.manifest import (
+    PRIORITY_LABEL,
+    CannotQueueError,
+    digest,
+    granted_class,
+    what_stays,
+)
 from regions.kueue.orders import OWNED_LATER, SENT_OTHERWISE
 from regions.kueue.program import MENDED_S
 from regions.kueue.sites import NotSeenError
@@ -33,6 +40,7 @@ from tests.unit.regions.kueue.shelf import (
 )
 
 Json = dict[str, Any]
+GOLDEN = Path(__file__).parents[3] / "golden"
 
 
 @pytest.fixture
@@ -129,6 +137,42 @@ async def test_another_order_of_the_same_name_is_refused_for_good(
     await stage.orders.carry_out(make_queue())
     outcome = await stage.orders.carry_out(make_queue(**change))
     assert (outcome.is_done, outcome.cause, outcome.retry_after_s) == (False, Cause.REFUSED, None)
+
+
+MARKED = {**make_queue().labels, "log": "0123456789abcdef"}
+
+
+async def test_a_gang_that_an_earlier_build_made_is_the_orders_own(stage: Stage) -> None:
+    """Its digest is of what an order said then; no test may change what is recorded."""
+    recorded = json.loads((GOLDEN / "gangs" / "first.json").read_text())
+    recorded["metadata"] |= {"uid": "of-old", "resourceVersion": "1"}
+    stage.shelf.objects[f"{GANGS}/{recorded['metadata']['name']}"] = recorded
+    assert recorded["metadata"]["annotations"][names.ORDER] != digest(
+        what_stays(make_queue(labels=MARKED))
+    )
+    assert await stage.orders.carry_out(make_queue(labels=MARKED)) == Outcome(is_done=True)
+    assert stage.seen().meta.uid == "of-old"
+    # What keeps it apart from others is made anew, if it was not there.
+    (enclave,) = (each for where, each in stage.shelf.objects.items() if POLICIES in where)
+    assert enclave["metadata"]["ownerReferences"][0]["uid"] == "of-old"
+    assert (await stage.orders.carry_out(make_grant())).is_done
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"labels": {**MARKED, "log": "another"}},
+        {"labels": make_queue().labels},
+        {"labels": MARKED, "run_key": "another"},
+        {"labels": MARKED, "gang": {"ranks": 3}},
+    ],
+)
+async def test_a_gang_of_another_log_or_of_another_size_is_not_the_orders_own(
+    stage: Stage, change: Json
+) -> None:
+    await stage.orders.carry_out(make_queue(labels=MARKED))
+    refused = await stage.orders.carry_out(make_queue(**change))
+    assert (refused.is_done, refused.cause) == (False, Cause.REFUSED)
 
 
 @pytest.mark.parametrize(
