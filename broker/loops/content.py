@@ -33,6 +33,7 @@ from replicator.errors import (
 )
 from replicator.hashing import OnChunk, is_sha256
 from replicator.stores.checkup import Trial, try_out
+from replicator.stores.directory import DirectoryStore
 from replicator.stores.port import ContentReader, ContentStore
 from replicator.transfers import Ticket, TransferKey
 
@@ -238,10 +239,13 @@ class Content:
     async def drop_bundles(
         self, needed: frozenset[str], now_wall_s: float, older_than_s: float
     ) -> int | None:
-        """Remove old bundles that no run needs, here and in every region; return how many."""
+        """Remove old bundles that no run needs, here and in every region; return how many.
+
+        With them goes what writes that were killed left unfinished, and nobody took up.
+        """
         stores = (self._uploads, *self.stores.values())
         key = TransferKey(store="", path="drop-bundles")
-        job = partial(_drop_bundles, stores, needed, now_wall_s - older_than_s)
+        job = partial(_drop_bundles, stores, needed, now_wall_s, older_than_s)
         return await self.looks.ask(key, job)
 
     def copied_bytes(self, destination: str, path: CheckpointPath) -> int | None:
@@ -322,10 +326,16 @@ def _purge(store: ContentStore, prefix: str, on_chunk: OnChunk) -> int:
 
 
 def _drop_bundles(
-    stores: tuple[ContentStore, ...], needed: frozenset[str], before_s: float, on_chunk: OnChunk
+    stores: tuple[ContentStore, ...],
+    needed: frozenset[str],
+    now_s: float,
+    older_than_s: float,
+    on_chunk: OnChunk,
 ) -> int:
-    dropped = 0
+    dropped, before_s = 0, now_s - older_than_s
     for store in stores:
+        if isinstance(store, DirectoryStore):
+            store.sweep_temporary(now_s=now_s, older_than_s=older_than_s)
         for entry in store.list("bundles/").entries:
             on_chunk(0)
             digest = entry.name.removeprefix("bundles/").partition(".")[0]

@@ -3,7 +3,9 @@
 The rule: a directory counts as a store only while its marker file ``.store`` is there, so that an
 unmounted disk is an error and not an empty store. No symbolic link below the root is followed:
 every step of a path is opened relative to its parent with O_NOFOLLOW. Objects are written under
-``.tmp/``, synced, and then linked or renamed to their name. Read ``write_if_absent`` first.
+``.tmp/``, synced, and then linked or renamed to their name. What a write that was killed left there
+is taken up by the next write of that name, as far as its bytes are the same. Read
+``write_if_absent`` first.
 
 A generation is (mtime, inode, size). A change in place that restores all three is not seen by it;
 checksums see it.
@@ -11,7 +13,6 @@ checksums see it.
 
 import errno
 import os
-import secrets
 import stat
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager, suppress
@@ -36,6 +37,7 @@ from replicator.stores.names import (
     refusal,
 )
 from replicator.stores.port import CHUNK_BYTES, MAX_LISTED, Entry, Listing, Refused
+from replicator.stores.unfinished import begun, fill
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 # O_NONBLOCK: opening a FIFO that somebody put in the place of a file must not hang.
@@ -157,21 +159,19 @@ class DirectoryStore:
         self, name: str, chunks: Iterable[bytes], publish: Callable[[int, str, int, str], bool]
     ) -> Entry | None:
         checked_content(name)
-        temporary = secrets.token_hex(16)
         with _translated(name), self._opened_root() as root:
             _make_folder(root, TEMPORARY)
-            with _opened(TEMPORARY, _FOLDER, root) as folder:
-                try:
-                    _fill(folder, temporary, chunks)
-                    with self._opened_parent(name, make=True) as parent:
-                        assert parent is not None, "it was just made"
-                        if not publish(folder, temporary, parent, _leaf(name)):
-                            return None
-                        os.fsync(parent)
-                        return _entry_at(parent, name)
-                finally:
-                    with suppress(FileNotFoundError):
-                        os.unlink(temporary, dir_fd=folder)
+            with (
+                _opened(TEMPORARY, _FOLDER, root) as folder,
+                begun(folder, name) as (temporary, file),
+            ):
+                fill(file, chunks)
+                with self._opened_parent(name, make=True) as parent:
+                    assert parent is not None, "it was just made"
+                    if not publish(folder, temporary, parent, _leaf(name)):
+                        return None
+                    os.fsync(parent)
+                    return _entry_at(parent, name)
 
     @contextmanager
     def _opened_root(self) -> Iterator[int]:
@@ -260,16 +260,6 @@ def _collect(folder: int, prefix: str, entries: "list[Entry]", refused: "list[Re
                 raise TooLarge(prefix, f"more than {MAX_LISTED} objects")
     finally:
         os.close(folder)
-
-
-def _fill(folder: int, temporary: str, chunks: Iterable[bytes]) -> None:
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-    with open(os.open(temporary, flags, 0o644, dir_fd=folder), "wb", buffering=0) as file:
-        for chunk in chunks:
-            rest = memoryview(chunk)
-            while rest:
-                rest = rest[file.write(rest) :]
-        os.fsync(file.fileno())
 
 
 def _link(folder: int, temporary: str, parent: int, leaf: str) -> bool:

@@ -2,6 +2,8 @@
 
 import asyncio
 import hashlib
+import os
+from pathlib import Path
 
 import pytest
 
@@ -11,6 +13,7 @@ from broker.model.checkpoint import EpochId
 from broker.model.intent import CheckpointFormat
 from replicator.bundle import bundle_name, check_bundle, store_bundle
 from replicator.checkpoint.paths import CheckpointPath
+from replicator.stores import DirectoryStore
 from replicator.transfers import Transfers
 from tests.fakes.checkpoints import marker_of, save, save_partial, unheard
 from tests.fakes.object_store import MemoryObjectStore
@@ -70,3 +73,29 @@ async def test_a_bundle_that_stands_in_a_region_is_whole(there: bytes | None) ->
         )
         await bring(content, digest)
     check_bundle(store, digest, unheard)
+
+
+async def sweep(content: Content, now_s: float) -> None:
+    while True:
+        if await content.drop_bundles(frozenset(), now_s, 50.0) is not None:
+            return
+        await asyncio.sleep(0)
+
+
+async def test_what_killed_writes_left_goes_with_old_bundles(tmp_path: Path) -> None:
+    store = DirectoryStore.create(tmp_path)
+    left = tmp_path / ".tmp" / "write-of-somebody"
+    left.parent.mkdir()
+    left.write_bytes(b"half")
+    os.utime(left, (100.0, 100.0))
+    async with Transfers(max_parallel=1) as work:
+        content = Content(
+            stores={"alpha": store},
+            uploads=MemoryObjectStore(),
+            looks=work,
+            copies=work,
+            off_loop=at_once,
+        )
+        for now_s in (140.0, 160.0):
+            await sweep(content, now_s)
+            assert left.exists() is (now_s == 140.0)

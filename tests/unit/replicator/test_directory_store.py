@@ -103,6 +103,88 @@ def test_a_failed_write_leaves_no_temporary_file(root: Path) -> None:
     assert list((root / ".tmp").iterdir()) == []
 
 
+class Killed(BaseException):
+    """The process died: no handler of the store's runs."""
+
+
+def until_killed(data: bytes, chunk_bytes: int, chunks: int) -> Iterator[bytes]:
+    for number in range(chunks):
+        yield data[number * chunk_bytes : (number + 1) * chunk_bytes]
+    raise Killed
+
+
+@pytest.fixture
+def written(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How many bytes each write to a file was of."""
+    sizes: list[int] = []
+    pwrite = os.pwrite
+
+    def counted(file: int, data: bytes, at: int) -> int:
+        sizes.append(pwrite(file, data, at))
+        return sizes[-1]
+
+    monkeypatch.setattr(os, "pwrite", counted)
+    return sizes
+
+
+def pieces(data: bytes, chunk_bytes: int) -> list[bytes]:
+    return [data[at : at + chunk_bytes] for at in range(0, len(data), chunk_bytes)]
+
+
+@pytest.mark.parametrize("is_new", [True, False], ids=["created", "replaced"])
+def test_a_write_that_was_killed_is_taken_up_where_it_was(
+    root: Path, written: list[int], is_new: bool
+) -> None:
+    store, data = DirectoryStore(root), bytes(range(256)) * 40
+    write = store.write_if_absent if is_new else store.put
+    with pytest.raises(Killed):
+        write("a/one", until_killed(data, 1000, 7))
+    assert store.stat("a/one") is None
+    written.clear()
+    entry = write("a/one", pieces(data, 1000))
+    assert entry is not None
+    assert b"".join(store.read("a/one", entry.generation)) == data
+    assert sum(written) == len(data) - 7000
+    assert list((root / ".tmp").iterdir()) == []
+
+
+def test_what_was_left_of_other_bytes_is_written_over(root: Path) -> None:
+    store = DirectoryStore(root)
+    with pytest.raises(Killed):
+        store.put("a/one", until_killed(b"x" * 9000, 1000, 9))
+    entry = store.put("a/one", pieces(b"x" * 1500 + b"y" * 700, 1000))
+    assert b"".join(store.read("a/one", entry.generation)) == b"x" * 1500 + b"y" * 700
+
+
+def test_two_that_write_one_object_at_once_have_a_file_each(root: Path) -> None:
+    store = DirectoryStore(root)
+
+    def slow() -> Iterator[bytes]:
+        yield b"first"
+        assert store.put("a/one", [b"second"]).size_bytes == 6
+        yield b" still"
+
+    entry = store.put("a/one", slow())
+    assert b"".join(store.read("a/one", entry.generation)) == b"first still"
+    assert list((root / ".tmp").iterdir()) == []
+
+
+def test_what_somebody_put_in_the_place_of_a_leftover_is_not_written_to(root: Path) -> None:
+    store = DirectoryStore(root)
+    with pytest.raises(Killed):
+        store.put("a/one", until_killed(b"x" * 9, 1, 3))
+    (left,) = (root / ".tmp").iterdir()
+    store.put("a/other", [b"precious"])
+    left.unlink()
+    os.link(root / "a" / "other", left)
+    store.put("a/one", [b"new"])
+    assert (root / "a" / "other").read_bytes() == b"precious"
+    left.unlink()
+    left.symlink_to(root / "a" / "other")
+    store.put("a/one", [b"newer"])
+    assert (root / "a" / "other").read_bytes() == b"precious"
+
+
 def test_sweeping_takes_only_what_is_old(root: Path) -> None:
     temporary = root / ".tmp"
     temporary.mkdir()
