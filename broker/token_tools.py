@@ -39,6 +39,14 @@ def add_to(
         help="viewer reads, member submits and changes runs, operator does everything",
     )
     adding.add_argument("--days", type=_days, help="how long it holds; without it, for ever")
+    for flag, what in (("--secret", "secrets"), ("--service-account", "service accounts")):
+        adding.add_argument(
+            flag,
+            action="append",
+            default=[],
+            metavar="NAME",
+            help=f"{what} that its runs may name beside TEAM and TEAM.*; * and ? stand for others",
+        )
     tool(adding, lambda parsed: _add(parsed, path_of))
     listing = tools.add_parser("list", help="show what was made, without the words")
     tool(listing, lambda parsed: _list(parsed, path_of))
@@ -71,6 +79,8 @@ def _add(parsed: argparse.Namespace, path_of: PathOf) -> int:
             role=role,
             now_s=now_s,
             expires_s=None if parsed.days is None else now_s + parsed.days * DAY_S,
+            secrets=tuple(parsed.secret),
+            service_accounts=tuple(parsed.service_account),
             draw=Ids().text,
         )
     sys.stdout.write(f"{word}\n")

@@ -28,6 +28,10 @@ _SHOWN = re.compile(
     r"""'[^']*'|"[^"]*"|(?<=unknown field )`.*?`(?=\Z| - at `\$\.tokens\[\d+\]`\Z)""", re.DOTALL
 )
 
+LENT_MAX = 64
+Lent = Annotated[
+    tuple[Annotated[str, Meta(pattern=r"^[a-z0-9*?.-]{1,253}\Z")], ...], Meta(max_length=LENT_MAX)
+]
 Moment = Annotated[datetime, Meta(tz=True)]
 _R = TypeVar("_R")
 
@@ -44,6 +48,8 @@ class _Kept(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_
     actor: Annotated[str, Meta(min_length=1, max_length=ACTOR_MAX)]
     created: Moment
     expires: Moment | None = None
+    secrets: Lent = ()
+    service_accounts: Lent = ()
 
     def __post_init__(self) -> None:
         """Refuse what cannot be meant. Raises ValueError, which decoding reports."""
@@ -63,6 +69,15 @@ def unfit(actor: str, team: str, role: Role) -> str:
     if team == ALL_TEAMS:
         return "a member is of one team" if role is Role.MEMBER else ""
     return "" if names.is_id(team) else f"a team is an id; {names.ID_RULE}"
+
+
+def unfit_to_lend(patterns: tuple[str, ...]) -> str:
+    """Return why names cannot be lent to a token, empty when they can."""
+    try:
+        msgspec.convert(patterns, Lent)
+    except msgspec.ValidationError:
+        return f"names are lent by at most {LENT_MAX} patterns of a-z, 0-9, dot, -, * and ?"
+    return ""
 
 
 def parse(data: bytes) -> tuple[Token, ...]:
@@ -90,6 +105,8 @@ def render(tokens: tuple[Token, ...]) -> bytes:
             actor=token.actor,
             created=_moment(token.created_s),
             expires=None if token.expires_s is None else _moment(token.expires_s),
+            secrets=token.secrets,
+            service_accounts=token.service_accounts,
         )
         for token in tokens
     )
@@ -105,6 +122,8 @@ def _token(kept: _Kept) -> Token:
         actor=kept.actor,
         created_s=kept.created.timestamp(),
         expires_s=None if kept.expires is None else kept.expires.timestamp(),
+        secrets=kept.secrets,
+        service_accounts=kept.service_accounts,
     )
 
 

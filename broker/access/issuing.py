@@ -21,14 +21,18 @@ def issue(
     role: Role,
     now_s: float,
     expires_s: float | None,
+    secrets: tuple[str, ...] = (),
+    service_accounts: tuple[str, ...] = (),
     draw: Callable[[int], str],
 ) -> tuple[str, Token]:
     """Make a token; return the word for its holder, and what was kept.
 
-    ``draw`` returns so many random characters of a-z and 0-9. Times are Unix seconds. Raises
+    ``draw`` returns so many random characters of a-z and 0-9. Times are Unix seconds. ``secrets``
+    and ``service_accounts`` are patterns of what its runs may name beside the team's own. Raises
     BookError.
     """
     problem = book.unfit(actor, team, role)
+    problem = problem or book.unfit_to_lend(secrets) or book.unfit_to_lend(service_accounts)
     if problem:
         raise book.BookError(problem)
     token_id = draw(ID_LENGTH)
@@ -41,6 +45,8 @@ def issue(
         actor=actor,
         created_s=now_s,
         expires_s=expires_s,
+        secrets=secrets,
+        service_accounts=service_accounts,
     )
     book.change(path, lambda tokens: ((*tokens, token), None))
     return word, token

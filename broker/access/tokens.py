@@ -42,7 +42,8 @@ class Token:
 
     ``digest`` is the sha256 of the word, hexadecimal. ``team`` is an id, or ``ALL_TEAMS``.
     ``actor`` is the name that its calls are written down under. Times are Unix seconds;
-    ``expires_s`` None: never.
+    ``expires_s`` None: never. ``secrets`` and ``service_accounts`` are patterns of names that its
+    runs may name beside the team's own (``lending``).
     """
 
     id: str
@@ -52,6 +53,8 @@ class Token:
     actor: str
     created_s: float
     expires_s: float | None
+    secrets: tuple[str, ...] = ()
+    service_accounts: tuple[str, ...] = ()
 
     def sees(self, team: str) -> bool:
         """Whether what is of a team is shown to its holder."""

@@ -307,6 +307,46 @@ async def test_bytes_that_are_no_message_are_refused_as_such(
     assert "Traceback" not in caplog.text
 
 
+def naming(*secrets: str, account: str = "") -> Any:
+    request = make_request(run_id="naming")
+    request.parent = "teams/vision"
+    for name in secrets:
+        request.intent.workload.secrets.add(name=name, env=re.sub(r"\W", "_", name.upper()))
+    request.intent.workload.service_account = account
+    return request
+
+
+async def test_a_run_names_what_is_its_teams_own_or_was_lent(out: Outward) -> None:
+    lent = holder("len", "vision", Role.MEMBER)
+    token = replace(lent.token, secrets=("hub", "wandb-*"), service_accounts=("trainer",))
+    lent = replace(lent, token=token)
+    out.write(*ALL, lent)
+    foreign = naming("vision.hub", "hub", "vision-two.key", account="trainer")
+    async with out.calling(ANN) as stubs:
+        told = await refused(stubs.runs.SubmitRun(foreign))
+        assert told == Refusal(
+            C.INVALID_ARGUMENT,
+            "POLICY_DISALLOWS",
+            (
+                "intent.workload.secrets[1].name",
+                "intent.workload.secrets[2].name",
+                "intent.workload.service_account",
+            ),
+        )
+        await stubs.runs.SubmitRun(naming("vision", "vision.hub", account="vision.trainer"))
+        fork = run_service_pb2.ForkRunRequest(
+            name="teams/vision/runs/naming", intent=foreign.intent, beginning=True
+        )
+        assert await refused(stubs.runs.ForkRun(fork)) == told
+    async with out.calling(lent) as stubs:
+        both = naming("hub", "wandb-key", account="trainer")
+        both.run_id = "lent"
+        await stubs.runs.SubmitRun(both)
+    async with out.calling(OLA) as stubs:
+        foreign.run_id = "operators"
+        await stubs.runs.SubmitRun(foreign)
+
+
 async def test_no_secret_is_in_a_log_an_event_or_an_answer(
     out: Outward, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker.access import book, files, issuing, tokens
+from broker.access import book, files, issuing, lending, tokens
 from broker.access.book import BookError
 from broker.access.keyring import Keyring
 from broker.access.tokens import ALL_TEAMS, Role, Token, digest_of
@@ -110,6 +110,26 @@ def test_a_token_is_over_at_its_very_second() -> None:
     assert token(expires_s=NOW_S).is_over(NOW_S)
 
 
+@pytest.mark.parametrize(
+    ("name", "lent"),
+    [
+        ("vision", True),
+        ("vision.hub", True),
+        ("hub", True),
+        ("wandb-key", True),
+        ("vision-two", False),
+        ("vision-two.hub", False),
+        ("speech.hub", False),
+        ("hub2", False),
+        ("", False),
+    ],
+)
+def test_what_a_run_may_name(name: str, lent: bool) -> None:
+    patterns = ("hub", "wandb-*")
+    assert lending.is_lent(name, "vision", token(), patterns) == lent
+    assert lending.is_lent(name, "vision", token(role=Role.OPERATOR), ())
+
+
 # ---- The file -----------------------------------------------------------------------------------
 
 
@@ -117,6 +137,7 @@ def test_what_was_written_is_read() -> None:
     kept = (
         token(),
         token(id="b" * 12, team=ALL_TEAMS, role=Role.VIEWER, actor="Zoë Q.", expires_s=NOW_S + 9),
+        token(id="c" * 12, secrets=("hub", "wandb-*"), service_accounts=("train?r",)),
     )
     assert book.parse(book.render(kept)) == kept
     assert book.parse(book.render(())) == ()
@@ -140,7 +161,8 @@ def entry(**changes: object) -> bytes:
         entry(actor=" a"), entry(created="2026-01-01T00:00:00"), entry(created=5),
         entry(expires="never"), entry(word=WORD), entry(**{WORD: 5}), entry(**{f"a` {WORD}": 5}),
         json.dumps({WORD: [], "tokens": []}).encode(), b"{}",
-        entry(actor=None), entry(created=None),
+        entry(actor=None), entry(created=None), entry(secrets=["A b"]), entry(secrets=["*"] * 65),
+        entry(service_accounts="*"), entry(secrets=[WORD]),
         entry()[:-2] + b"," + entry()[12:],
     ],
 )  # fmt: skip
@@ -192,6 +214,15 @@ def test_a_link_to_a_file_is_followed_and_judged_as_the_file(tmp_path: Path) -> 
 
 
 # ---- brokerd tokens -----------------------------------------------------------------------------
+
+
+def test_what_is_lent_is_kept_with_the_token_or_refused(tmp_path: Path) -> None:
+    path = tmp_path / "tokens.json"
+    _, kept = issued(path, secrets=("hub",), service_accounts=("train-*",))
+    assert book.load(path) == (kept,)
+    assert (kept.secrets, kept.service_accounts) == (("hub",), ("train-*",))
+    with pytest.raises(BookError, match="lent by at most 64 patterns"):
+        issued(path, secrets=("Hub",))
 
 
 def test_a_token_is_made_shown_and_taken_back(tmp_path: Path) -> None:
