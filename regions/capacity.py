@@ -12,11 +12,13 @@ class ProfileSeen:
     """What ops lay over every gang of a flavor: its name, and a sentence for each thing it opens.
 
     ``is_restricted``: a namespace under the pod security standard ``restricted`` admits it.
+    ``parts``: of each thing that it lays over a gang what it is, and which; no value of a variable.
     """
 
     name: str
     widens: tuple[str, ...]
     is_restricted: bool
+    parts: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,6 +11,7 @@ from broker.cli import words
 from broker.cli.arguments import DURATION, REGION
 from broker.cli.bootstrap import bootstrap
 from broker.cli.following import ask
+from broker.cli.quota import laid, quota
 from broker.cli.session import Session
 from broker.cli.verbs import Family, verb
 from broker.sdk.quantities import size_text
@@ -75,7 +76,12 @@ def _silence(cluster: region_pb2.ClusterStatus, now_s: float) -> str:
 @verb(example="broker regions show us-east4")
 @click.argument("region", type=REGION)
 def show(session: Session, region: str) -> None:
-    """Show REGION: the machines of its clusters, what waits there, and what is not as it should."""
+    """Show REGION: the machines of its clusters, what waits there, and what is not as it should.
+
+    Of quota, RESERVED is what was given to gangs; PARKED is that of it which is not used yet, by
+    those who wait for a check or for machines; FREE is what a new gang could reserve now, what it
+    could borrow included.
+    """
     found = session.client.regions.get(region)
     if session.is_json:
         session.show_json(found)
@@ -94,6 +100,9 @@ def show(session: Session, region: str) -> None:
         session.say()
         session.say(f"cluster {cluster.cluster}, {seen}")
         session.say(words.table(FLAVORS, [_flavor(one) for one in cluster.flavors]))
+        if cluster.flavors:
+            session.say()
+            session.say(quota(cluster))
         for line in beside(cluster, session.now_s):
             session.say(line)
         for orphan in cluster.orphans:
@@ -118,12 +127,14 @@ _UPLOADS = {"whole": "whole", "chunks": "in chunks"}
 def beside(cluster: region_pb2.ClusterStatus, now_s: float) -> Iterator[str]:
     """Yield what is known beside the figures: profiles, signals, facts, and what is odd."""
     yield from _rooms(cluster)
-    profiles: dict[str, dict[str, None]] = {}
+    profiles: dict[tuple[str, ...], dict[str, None]] = {}
     for one in cluster.flavors:
         if one.profile.name:
-            profiles.setdefault(_profile(one.profile), {})[one.flavor] = None
-    for said, flavors in profiles.items():
+            told = (_profile(one.profile), *laid(one.profile))
+            profiles.setdefault(told, {})[one.flavor] = None
+    for (said, *parts), flavors in profiles.items():
         yield f"  profile of {', '.join(flavors)}: {said}"
+        yield from (f"    {part}" for part in parts)
     kinds = {(one.queue, one.flavor): words.kind(one) for one in cluster.flavors}
     rows = [_signal(one, kinds, now_s) for one in cluster.signals]
     rows += [_fact(one, kinds, now_s) for one in cluster.known]
@@ -139,7 +150,8 @@ def _rooms(cluster: region_pb2.ClusterStatus) -> Iterator[str]:
     for flavor in cluster.flavors:
         zones: dict[str, list[str]] = {}
         for one in flavor.room:
-            fits = f"{one.ranks} with {one.accelerators_per_rank} GPUs"
+            close = f" ({one.ranks_close} close together)" if one.HasField("ranks_close") else ""
+            fits = f"{one.ranks} with {one.accelerators_per_rank} GPUs{close}"
             zones.setdefault(one.zone or "an unnamed zone", []).append(fits)
         for zone, told in zones.items():
             yield f"  free in {flavor.queue}/{flavor.flavor}, {zone}: ranks {', '.join(told)}"

@@ -128,6 +128,10 @@ def _profile(seen: ProfileSeen | None) -> PodProfile | None:
         name=told(seen.name, NAME_MAX),
         widens=_sentences(seen.widens),
         is_restricted=seen.is_restricted,
+        parts=tuple(
+            (told(kind, NAME_MAX), told(words, SENTENCE_MAX))
+            for kind, words in seen.parts[:TOLD_MAX]
+        ),
     )
 
 

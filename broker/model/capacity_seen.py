@@ -13,11 +13,15 @@ from broker.model.reasons import FailureClass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodProfile:
-    """What ops lay over every gang of a flavor, and a sentence for each thing that it opens."""
+    """What ops lay over every gang of a flavor, and a sentence for each thing that it opens.
+
+    ``parts``: of each thing that it lays over a gang what it is, and which.
+    """
 
     name: str
     widens: tuple[str, ...]
     is_restricted: bool
+    parts: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -45,6 +45,9 @@ def tell_said(message: region_pb2.FlavorStatus, said: FlavorSaid) -> None:
         message.profile.name = profile.name
         message.profile.widens.extend(profile.widens)
         message.profile.restricted = profile.is_restricted
+        message.profile.parts.extend(
+            region_pb2.ProfilePart(kind=kind, message=words) for kind, words in profile.parts
+        )
 
 
 def word_message(word: ClusterWord) -> placement_pb2.ClusterWord:

@@ -261,6 +261,8 @@ def _flavor(
         reserved=facts.reserved,
         used=facts.used,
         borrowable=facts.borrowable,
+        free=facts.headroom,
+        topology_message=facts.not_close,
         pending=facts.pending_ahead,
         pending_gpus=facts.pending_ahead_gpus,
         nodes_free=facts.nodes_free,
@@ -269,7 +271,10 @@ def _flavor(
         stopped=is_stopped,
         room=[
             region_pb2.FreeRoom(
-                zone=each.zone, accelerators_per_rank=each.accelerators, ranks=each.ranks
+                zone=each.zone,
+                accelerators_per_rank=each.accelerators,
+                ranks=each.ranks,
+                ranks_close=each.ranks_close,
             )
             for each in facts.room or ()
         ],

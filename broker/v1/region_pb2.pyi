@@ -365,6 +365,8 @@ class FlavorStatus(_message.Message):
     MAX_RUN_TIME_FIELD_NUMBER: _builtins.int
     PROFILE_FIELD_NUMBER: _builtins.int
     ROOM_FIELD_NUMBER: _builtins.int
+    FREE_FIELD_NUMBER: _builtins.int
+    TOPOLOGY_MESSAGE_FIELD_NUMBER: _builtins.int
     queue: _builtins.str
     """The queue."""
     flavor: _builtins.str
@@ -378,9 +380,11 @@ class FlavorStatus(_message.Message):
     nominal: _builtins.int
     """The queue's own quota."""
     reserved: _builtins.int
-    """Quota that is held by admitted gangs."""
+    """Quota that is given away: to gangs that run, and to those that have it and wait for a check, or
+    for machines.
+    """
     used: _builtins.int
-    """Quota that runs."""
+    """Quota of those that were let in."""
     borrowable: _builtins.int
     """Quota that could be borrowed from others."""
     pending: _builtins.int
@@ -396,7 +400,13 @@ class FlavorStatus(_message.Message):
     stopped: _builtins.bool
     """Whether the queue is stopped."""
     parked: _builtins.int
-    """Quota that is held by those who wait for more of it, or for machines."""
+    """What is reserved and not used: by those who have their quota and wait for a check."""
+    free: _builtins.int
+    """Quota that a new gang could reserve now, what it could borrow included."""
+    topology_message: _builtins.str
+    """Why no gang that requires machines standing close together is sent there, in a sentence; empty
+    where they are, or nobody knows.
+    """
     @_builtins.property
     def zones(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """The zones it may come from."""
@@ -451,13 +461,17 @@ class FlavorStatus(_message.Message):
         max_run_time: _duration_pb2.Duration | None = ...,
         profile: Global___PodProfile | None = ...,
         room: _abc.Iterable[Global___FreeRoom] | None = ...,
+        free: _builtins.int | None = ...,
+        topology_message: _builtins.str = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_borrowable", b"_borrowable", "_max_nodes", b"_max_nodes", "_nodes_coming", b"_nodes_coming", "_nodes_free", b"_nodes_free", "_nominal", b"_nominal", "_parked", b"_parked", "_pending", b"_pending", "_pending_gpus", b"_pending_gpus", "_reserved", b"_reserved", "_used", b"_used", "booking_wait", b"booking_wait", "borrowable", b"borrowable", "max_nodes", b"max_nodes", "max_run_time", b"max_run_time", "nodes_coming", b"nodes_coming", "nodes_free", b"nodes_free", "nominal", b"nominal", "parked", b"parked", "pending", b"pending", "pending_gpus", b"pending_gpus", "price_per_gpu_hour", b"price_per_gpu_hour", "profile", b"profile", "reserved", b"reserved", "startup_time", b"startup_time", "used", b"used"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_borrowable", b"_borrowable", "_free", b"_free", "_max_nodes", b"_max_nodes", "_nodes_coming", b"_nodes_coming", "_nodes_free", b"_nodes_free", "_nominal", b"_nominal", "_parked", b"_parked", "_pending", b"_pending", "_pending_gpus", b"_pending_gpus", "_reserved", b"_reserved", "_used", b"_used", "booking_wait", b"booking_wait", "borrowable", b"borrowable", "free", b"free", "max_nodes", b"max_nodes", "max_run_time", b"max_run_time", "nodes_coming", b"nodes_coming", "nodes_free", b"nodes_free", "nominal", b"nominal", "parked", b"parked", "pending", b"pending", "pending_gpus", b"pending_gpus", "price_per_gpu_hour", b"price_per_gpu_hour", "profile", b"profile", "reserved", b"reserved", "startup_time", b"startup_time", "used", b"used"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_borrowable", b"_borrowable", "_max_nodes", b"_max_nodes", "_nodes_coming", b"_nodes_coming", "_nodes_free", b"_nodes_free", "_nominal", b"_nominal", "_parked", b"_parked", "_pending", b"_pending", "_pending_gpus", b"_pending_gpus", "_reserved", b"_reserved", "_used", b"_used", "accelerator", b"accelerator", "accelerators_per_node", b"accelerators_per_node", "booking_wait", b"booking_wait", "borrowable", b"borrowable", "capacity_type", b"capacity_type", "flavor", b"flavor", "max_nodes", b"max_nodes", "max_run_time", b"max_run_time", "nodes_coming", b"nodes_coming", "nodes_free", b"nodes_free", "nominal", b"nominal", "parked", b"parked", "pending", b"pending", "pending_gpus", b"pending_gpus", "price_per_gpu_hour", b"price_per_gpu_hour", "profile", b"profile", "queue", b"queue", "reserved", b"reserved", "room", b"room", "startup_time", b"startup_time", "stopped", b"stopped", "used", b"used", "zones", b"zones"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_borrowable", b"_borrowable", "_free", b"_free", "_max_nodes", b"_max_nodes", "_nodes_coming", b"_nodes_coming", "_nodes_free", b"_nodes_free", "_nominal", b"_nominal", "_parked", b"_parked", "_pending", b"_pending", "_pending_gpus", b"_pending_gpus", "_reserved", b"_reserved", "_used", b"_used", "accelerator", b"accelerator", "accelerators_per_node", b"accelerators_per_node", "booking_wait", b"booking_wait", "borrowable", b"borrowable", "capacity_type", b"capacity_type", "flavor", b"flavor", "free", b"free", "max_nodes", b"max_nodes", "max_run_time", b"max_run_time", "nodes_coming", b"nodes_coming", "nodes_free", b"nodes_free", "nominal", b"nominal", "parked", b"parked", "pending", b"pending", "pending_gpus", b"pending_gpus", "price_per_gpu_hour", b"price_per_gpu_hour", "profile", b"profile", "queue", b"queue", "reserved", b"reserved", "room", b"room", "startup_time", b"startup_time", "stopped", b"stopped", "topology_message", b"topology_message", "used", b"used", "zones", b"zones"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__borrowable: _TypeAlias = _typing.Literal["borrowable"]  # noqa: Y015
     _WhichOneofArgType__borrowable: _TypeAlias = _typing.Literal["_borrowable", b"_borrowable"]  # noqa: Y015
+    _WhichOneofReturnType__free: _TypeAlias = _typing.Literal["free"]  # noqa: Y015
+    _WhichOneofArgType__free: _TypeAlias = _typing.Literal["_free", b"_free"]  # noqa: Y015
     _WhichOneofReturnType__max_nodes: _TypeAlias = _typing.Literal["max_nodes"]  # noqa: Y015
     _WhichOneofArgType__max_nodes: _TypeAlias = _typing.Literal["_max_nodes", b"_max_nodes"]  # noqa: Y015
     _WhichOneofReturnType__nodes_coming: _TypeAlias = _typing.Literal["nodes_coming"]  # noqa: Y015
@@ -478,6 +492,8 @@ class FlavorStatus(_message.Message):
     _WhichOneofArgType__used: _TypeAlias = _typing.Literal["_used", b"_used"]  # noqa: Y015
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__borrowable) -> _WhichOneofReturnType__borrowable | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__free) -> _WhichOneofReturnType__free | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__max_nodes) -> _WhichOneofReturnType__max_nodes | None: ...
     @_typing.overload
@@ -508,24 +524,32 @@ class FreeRoom(_message.Message):
     ZONE_FIELD_NUMBER: _builtins.int
     ACCELERATORS_PER_RANK_FIELD_NUMBER: _builtins.int
     RANKS_FIELD_NUMBER: _builtins.int
+    RANKS_CLOSE_FIELD_NUMBER: _builtins.int
     zone: _builtins.str
     """The zone, empty of machines that do not say where they stand."""
     accelerators_per_rank: _builtins.int
     """Accelerators that each rank takes of its machine."""
     ranks: _builtins.int
     """Ranks that fit, each on one machine."""
+    ranks_close: _builtins.int
+    """How many of them fit on machines that stand as close together as a gang can require; unset
+    where that is not known.
+    """
     def __init__(
         self,
         *,
         zone: _builtins.str = ...,
         accelerators_per_rank: _builtins.int = ...,
         ranks: _builtins.int = ...,
+        ranks_close: _builtins.int | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_ranks_close", b"_ranks_close", "ranks_close", b"ranks_close"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["accelerators_per_rank", b"accelerators_per_rank", "ranks", b"ranks", "zone", b"zone"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_ranks_close", b"_ranks_close", "accelerators_per_rank", b"accelerators_per_rank", "ranks", b"ranks", "ranks_close", b"ranks_close", "zone", b"zone"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
+    _WhichOneofReturnType__ranks_close: _TypeAlias = _typing.Literal["ranks_close"]  # noqa: Y015
+    _WhichOneofArgType__ranks_close: _TypeAlias = _typing.Literal["_ranks_close", b"_ranks_close"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__ranks_close) -> _WhichOneofReturnType__ranks_close | None: ...
 
 Global___FreeRoom: _TypeAlias = FreeRoom  # noqa: Y015
 
@@ -538,6 +562,7 @@ class PodProfile(_message.Message):
     NAME_FIELD_NUMBER: _builtins.int
     WIDENS_FIELD_NUMBER: _builtins.int
     RESTRICTED_FIELD_NUMBER: _builtins.int
+    PARTS_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     """Its name: the flavor's, or "default"."""
     restricted: _builtins.bool
@@ -546,20 +571,51 @@ class PodProfile(_message.Message):
     def widens(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """What it opens that is closed without it, a sentence for each."""
 
+    @_builtins.property
+    def parts(self) -> _containers.RepeatedCompositeFieldContainer[Global___ProfilePart]:
+        """What it lays over a gang. Of environment and annotations the names are told, and no value."""
+
     def __init__(
         self,
         *,
         name: _builtins.str = ...,
         widens: _abc.Iterable[_builtins.str] | None = ...,
         restricted: _builtins.bool = ...,
+        parts: _abc.Iterable[Global___ProfilePart] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["name", b"name", "restricted", b"restricted", "widens", b"widens"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["name", b"name", "parts", b"parts", "restricted", b"restricted", "widens", b"widens"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___PodProfile: _TypeAlias = PodProfile  # noqa: Y015
+
+@_typing.final
+class ProfilePart(_message.Message):
+    """One thing that a profile lays over every gang of a flavor."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    KIND_FIELD_NUMBER: _builtins.int
+    MESSAGE_FIELD_NUMBER: _builtins.int
+    kind: _builtins.str
+    """What it is: mount, environment, sidecar, interface, annotation, resource, size, machine or pull."""
+    message: _builtins.str
+    """Which, in words."""
+    def __init__(
+        self,
+        *,
+        kind: _builtins.str = ...,
+        message: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["kind", b"kind", "message", b"message"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ProfilePart: _TypeAlias = ProfilePart  # noqa: Y015
 
 @_typing.final
 class Orphan(_message.Message):

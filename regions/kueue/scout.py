@@ -11,7 +11,7 @@ from typing import Protocol
 
 from regions.capacity import FlavorSeen, KnownSeen, ProfileSeen, QueueSeen
 from regions.cluster import PlacementSeen, Stage
-from regions.kueue import profiles
+from regions.kueue import profile_parts, profiles
 from regions.kueue.objects.resource_flavor import ResourceFlavor
 from regions.kueue.profiles import Profiles
 
@@ -166,4 +166,5 @@ def profile_seen(flavor: str, laid: Profiles) -> ProfileSeen:
         name=flavor if flavor in laid.flavors else "default",
         widens=profiles.widenings(profile),
         is_restricted=profiles.is_restricted(profile),
+        parts=tuple(profile_parts.parts(profile)),
     )

@@ -32,7 +32,12 @@ async def test_a_region_tells_what_is_known_how_old_it_is_and_from_where(rig: Ri
         is_unknown=True,
     )
     known = KnownThing(key=KEY, what="GPU quota", words="8 free", source="Google", elapsed_s=-60.0)
-    profile = PodProfile(name="default", widens=("Runs as root.",), is_restricted=False)
+    profile = PodProfile(
+        name="default",
+        widens=("Runs as root.",),
+        is_restricted=False,
+        parts=(("environment", "NCCL_DEBUG"),),
+    )
     facts = rig.loops.facts["alpha"].flavors[0]
     rig.loops.capacities["alpha"] = CapacitySeen(
         flavors={facts.key: FlavorSaid(profile=profile, parked=4)},
@@ -61,7 +66,12 @@ async def test_a_region_tells_what_is_known_how_old_it_is_and_from_where(rig: Ri
     assert fact == region_pb2.CapacityFact(
         queue="train", flavor="spot", subject="GPU quota", message="8 free", source="Google"
     )
-    assert flavor.profile == region_pb2.PodProfile(name="default", widens=["Runs as root."])
+    assert flavor.profile == region_pb2.PodProfile(
+        name="default",
+        widens=["Runs as root."],
+        parts=[region_pb2.ProfilePart(kind="environment", message="NCCL_DEBUG")],
+    )
+    assert flavor.free == facts.headroom
     assert flavor.parked == 4
     assert list(cluster.notes) == ["a zone is silent"]
 

@@ -5,6 +5,7 @@ from typing import Any
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from broker.cli.cluster_words import explained
+from broker.cli.quota import quota
 from broker.cli.regions import beside, registry_line
 from broker.cli.status import rendered
 from broker.v1 import intent_pb2, offer_pb2, placement_pb2, region_pb2, run_pb2, why_pb2
@@ -170,3 +171,55 @@ def test_a_region_says_where_its_images_are_pulled_from() -> None:
         "images are pulled from r.example/team, about 95.4 MiB/s on a new machine; the broker"
         " logs in there out of a file, and sends layers in chunks"
     )
+
+
+def test_what_a_profile_lays_over_a_gang_is_told_below_it() -> None:
+    laid = region_pb2.PodProfile(
+        name="default",
+        parts=[
+            region_pb2.ProfilePart(kind="mount", message="/stores/eu: claim checkpoints"),
+            region_pb2.ProfilePart(kind="environment", message="NCCL_DEBUG"),
+        ],
+    )
+    other = region_pb2.PodProfile(name="default")
+    flavors = [("spot", laid), ("flex", other), ("reserved", laid)]
+    cluster = region_pb2.ClusterStatus(
+        flavors=[region_pb2.FlavorStatus(flavor=name, profile=one) for name, one in flavors]
+    )
+    assert list(beside(cluster, 0.0)) == [
+        "  profile of spot, reserved: default; it opens nothing.",
+        "    mount: /stores/eu: claim checkpoints",
+        "    environment: NCCL_DEBUG",
+        "  profile of flex: default; it opens nothing.",
+    ]
+
+
+def test_of_quota_each_figure_is_told_and_what_was_not_seen_is_unknown() -> None:
+    whole = region_pb2.FlavorStatus(
+        queue="research",
+        flavor="h100-on-demand",
+        nominal=1024,
+        reserved=960,
+        used=896,
+        parked=64,
+        borrowable=0,
+        free=64,
+    )
+    unseen = region_pb2.FlavorStatus(queue="research", flavor="flex", nominal=64)
+    lines = quota(region_pb2.ClusterStatus(flavors=[whole, unseen])).splitlines()
+    assert [line.split() for line in lines[1:]] == [
+        ["research/h100-on-demand", "1024", "960", "896", "64", "0", "64"],
+        ["research/flex", "64", *["unknown"] * 5],
+    ]
+    assert max(map(len, lines)) <= 80
+
+
+def test_what_would_fit_close_together_is_told_where_it_is_known() -> None:
+    room = [
+        region_pb2.FreeRoom(zone="z", accelerators_per_rank=8, ranks=4, ranks_close=0),
+        region_pb2.FreeRoom(zone="z", accelerators_per_rank=4, ranks=8),
+    ]
+    flavor = region_pb2.FlavorStatus(queue="q", flavor="spot", room=room)
+    assert list(beside(region_pb2.ClusterStatus(flavors=[flavor]), 0.0)) == [
+        "  free in q/spot, z: ranks 4 with 8 GPUs (0 close together), 8 with 4 GPUs"
+    ]

@@ -108,7 +108,8 @@ def test_signals_are_told_by_kind_the_last_of_each_with_how_many_there_were() ->
 
 
 def test_what_is_known_has_its_source_and_its_time() -> None:
-    profile = ProfileSeen(name="spot", widens=("Runs as root.",), is_restricted=False)
+    parts = (("environment", "NCCL_DEBUG"),)
+    profile = ProfileSeen(name="spot", widens=("Runs as root.",), is_restricted=False, parts=parts)
     queue = QueueSeen(
         queue="ours",
         is_stopped=False,
@@ -120,7 +121,9 @@ def test_what_is_known_has_its_source_and_its_time() -> None:
     assert told == CapacitySeen(
         flavors={
             KEY: FlavorSaid(
-                profile=PodProfile(name="spot", widens=("Runs as root.",), is_restricted=False),
+                profile=PodProfile(
+                    name="spot", widens=("Runs as root.",), is_restricted=False, parts=parts
+                ),
                 parked=8,
             )
         },

@@ -37,7 +37,8 @@ def test_each_flavor_shows_its_profile_and_what_that_opens() -> None:
     other = replace(QUEUE, flavors=(FLAVOR, replace(FLAVOR, flavor="h100-flex")))
     (queue,) = dressed((other,), laid)
     own, default = (each.profile for each in queue.flavors)
-    assert default == ProfileSeen(name="default", widens=(), is_restricted=True)
+    mount = ("mount", "/stores/eu: claim checkpoints, the region's store is in it")
+    assert default == ProfileSeen(name="default", widens=(), is_restricted=True, parts=(mount,))
     assert own is not None
     assert (own.name, own.is_restricted) == ("h100-spot", False)
     assert "root" in own.widens[0]
