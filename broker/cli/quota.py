@@ -4,6 +4,7 @@ The rule: what was not seen is unknown, and never zero. Read ``quota`` first.
 """
 
 from collections.abc import Iterator
+from typing import Any
 
 from broker.cli import words
 from broker.v1 import region_pb2
@@ -17,10 +18,7 @@ def quota(cluster: region_pb2.ClusterStatus) -> str:
     return words.table(
         HEADERS,
         [
-            (
-                f"{one.queue}/{one.flavor}",
-                *(str(getattr(one, name)) if one.HasField(name) else "unknown" for name in _FIELDS),
-            )
+            (f"{one.queue}/{one.flavor}", *(_figure(one, name) for name in _FIELDS))
             for one in cluster.flavors
         ],
     )
@@ -30,3 +28,7 @@ def laid(profile: region_pb2.PodProfile) -> Iterator[str]:
     """Yield what a profile lays over a gang, a line for each thing."""
     for part in profile.parts:
         yield f"{part.kind}: {part.message}"
+
+
+def _figure(flavor: Any, field: str) -> str:
+    return str(getattr(flavor, field)) if flavor.HasField(field) else "unknown"
