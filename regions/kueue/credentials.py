@@ -8,11 +8,11 @@ Read ``Login.refresh`` first.
 import asyncio
 import os
 import re
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
 
-from kubernetes.aio import config
 from kubernetes.aio.client import Configuration
+from kubernetes.aio.config import incluster_config
 
 from regions.kueue.errors import AccessError
 from regions.kueue.kubeconfig import Loader, refused
@@ -30,7 +30,13 @@ class Kubeconfig:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InCluster:
-    """The service account of the pod that this process runs in."""
+    """The service account of the pod that this process runs in.
+
+    ``folder`` is where the kubelet mounts it, ``environ`` says where the server is.
+    """
+
+    folder: str = "/var/run/secrets/kubernetes.io/serviceaccount"
+    environ: Mapping[str, str] = field(default_factory=lambda: os.environ)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,9 +98,8 @@ class Login:
         match self._credentials:
             case Kubeconfig(path=path, context=context):
                 await self._from_file(configuration, path, context)
-            case InCluster():
-                # The minute of the caller is the refresh: its token's file is read anew here.
-                config.load_incluster_config(configuration, try_refresh_token=False)
+            case InCluster() as pod:
+                _enter_from_within(configuration, pod)
             case Endpoint() as endpoint:
                 await _enter(configuration, endpoint)
             case Found(find=find):
@@ -105,6 +110,25 @@ class Login:
         if self._loader is None:
             self._loader = Loader(_there(path), context)
         await self._loader.enter(configuration)
+
+
+def _enter_from_within(configuration: Configuration, pod: InCluster) -> None:
+    token, authority = (os.path.join(pod.folder, name) for name in ("token", "ca.crt"))
+    for name in (incluster_config.SERVICE_HOST_ENV_NAME, incluster_config.SERVICE_PORT_ENV_NAME):
+        if not pod.environ.get(name):
+            why = f"{name} is not set: this process runs in no pod of a cluster"
+            raise AccessError(f"{why}; name a kubeconfig instead of in_cluster")
+    for path in (token, authority):
+        if not os.path.isfile(path):
+            why = f"there is no {path}: this pod is shown no service account"
+            raise AccessError(f"{why} (see its automountServiceAccountToken)")
+    # The minute of the caller is the refresh: the token's file is read anew here.
+    incluster_config.InClusterConfigLoader(
+        token_filename=token,
+        cert_filename=authority,
+        try_refresh_token=False,
+        environ=pod.environ,
+    ).load_and_set(configuration)
 
 
 async def _enter(configuration: Configuration, endpoint: Endpoint) -> None:
