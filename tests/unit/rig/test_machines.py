@@ -13,7 +13,7 @@ import pytest
 from tests.cluster.rig import fleet
 from tests.cluster.rig.machines.addresses import Addresses
 from tests.cluster.rig.machines.environment import expanded, field, quantity
-from tests.cluster.rig.machines.output import keep, read, read_query
+from tests.cluster.rig.machines.output import ending, keep, read, read_query
 from tests.cluster.rig.machines.pools import fits, is_unschedulable, new_node
 from tests.cluster.rig.machines.volumes import rewritten
 
@@ -128,6 +128,14 @@ async def test_a_log_call_gives_what_it_asks_for(
     log = tmp_path / "log"
     await kept(log, b"one\ntw", b"o\nthree\n")
     assert await answer(log, query) == expected
+
+
+async def test_of_a_failed_container_a_kubelet_keeps_the_end_of_its_output(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    await kept(log, b"".join(b"%d\n" % number for number in range(100)))
+    assert ending(log).split() == [str(number) for number in range(20, 100)]
+    await kept(log, b"x" * 3000 + b"\nlast\n")
+    assert ending(log) == "x" * 2042 + "\nlast\n"
 
 
 async def test_lines_of_any_length_and_an_unfinished_one_are_kept(tmp_path: Path) -> None:

@@ -17,9 +17,10 @@ from pathlib import Path
 from typing import BinaryIO
 
 from tests.cluster.rig.machines.api import Object
-from tests.cluster.rig.machines.output import CHUNK, keep, timestamp
+from tests.cluster.rig.machines.output import CHUNK, ending, keep, timestamp
 
 START_ERROR = 128
+FALLBACK = "FallbackToLogsOnError"
 AFTER_KILL_S = 5.0
 
 
@@ -35,7 +36,10 @@ class Call:
 
 
 class Container:
-    """A container of a pod. ``state`` is what its status says; ``changed`` is called after each."""
+    """A container of a pod. ``state`` is what its status says; ``changed`` is called after each.
+
+    ``has_run`` is set once its process ran for the first time.
+    """
 
     def __init__(self, spec: Object, changed: Callable[[], None]) -> None:
         self.name: str = spec["name"]
@@ -44,6 +48,7 @@ class Container:
         self.last_state: Object = {}
         self.restarts = 0
         self.is_out_of_memory = False
+        self.has_run = asyncio.Event()
         self._changed = changed
         self._process: asyncio.subprocess.Process | None = None
 
@@ -84,6 +89,7 @@ class Container:
                 return START_ERROR
             self._process = process
             self.state = {"running": {"startedAt": began}}
+            self.has_run.set()
             self._changed()
             assert process.stdout is not None
             assert process.stderr is not None
@@ -96,7 +102,9 @@ class Container:
                 await asyncio.wait_for(keeping, AFTER_KILL_S)
         exit_code = code if code >= 0 else 128 - code
         reason = "OOMKilled" if self.is_out_of_memory else "Error" if exit_code else "Completed"
-        self._end(began, exit_code, reason, "")
+        # Nothing writes a message of its own: the mount for it is not made.
+        is_told = exit_code and self.spec.get("terminationMessagePolicy") == FALLBACK
+        self._end(began, exit_code, reason, ending(call.log) if is_told else "")
         return exit_code
 
     async def end(self, grace_s: float) -> None:

@@ -15,6 +15,7 @@ from typing import BinaryIO
 
 CHUNK = 16_384  # a longer line is kept in parts, as container runtimes do
 LOOK_S = 0.1
+LAST_LINES, LAST_BYTES = 80, 2048  # what a kubelet keeps of the log of a container that failed
 
 
 def timestamp(at: datetime | None = None) -> str:
@@ -101,6 +102,14 @@ async def read(path: Path, query: Query, is_over: Callable[[], bool]) -> AsyncIt
                 if not query.is_followed or was_over:
                     return
                 await asyncio.sleep(LOOK_S)
+
+
+def ending(path: Path) -> str:
+    """Return the end of a container's output, as a kubelet puts it into a status."""
+    plain = read_query({}, datetime.now(UTC))
+    with path.open("rb") as file:
+        text = b"".join(plain.select(whole_lines(file)[-LAST_LINES:]))
+    return text[-LAST_BYTES:].decode(errors="replace")
 
 
 def whole_lines(file: BinaryIO) -> list[bytes]:

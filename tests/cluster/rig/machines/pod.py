@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import shutil
 from pathlib import Path
+from typing import Any
 
 from tests.cluster.rig.machines.api import STRATEGIC, UNANSWERED, Object, RefusedError
 from tests.cluster.rig.machines.containers import Container, second
@@ -111,22 +112,27 @@ class Pod:
         ending = asyncio.ensure_future(self._ending.wait())
         await asyncio.wait({life, ending}, return_when=asyncio.FIRST_COMPLETED)
         ending.cancel()
-        everyone = [*self._init, *self._main]
-        while not life.done():  # one that was just being started is asked the next time
-            await asyncio.gather(*(c.end(self._grace_s) for c in everyone if c.is_running))
-            await asyncio.wait({life}, timeout=LOOK_S)
+        await self._see_end({life})
         await life
-        await asyncio.gather(*(c.end(self._grace_s) for c in everyone if c.is_running))
-        await asyncio.gather(*self._sidecars)
+        self._ending.set()  # no sidecar is started again
+        await self._see_end(set(self._sidecars))
+
+    async def _see_end(self, tasks: set[asyncio.Future[Any]]) -> None:
+        """End what runs until some tasks are done."""
+        while not all(task.done() for task in tasks):
+            # One that was just being started is asked the next time.
+            running = [c for c in (*self._init, *self._main) if c.is_running]
+            await asyncio.gather(*(c.end(self._grace_s) for c in running))
+            await asyncio.wait(tasks, timeout=LOOK_S)
 
     async def _start_and_wait(self) -> None:
         if not await self._ready():
             return
         for container in self._init:
             if container.spec.get("restartPolicy") == "Always":
-                running = asyncio.ensure_future(self._start(container))
-                self._sidecars.append(running)
-            elif await self._again(container, await self._start(container)) != 0:
+                self._sidecars.append(asyncio.ensure_future(self._keep(container)))
+                await self._until_run(container)
+            elif await self._keep(container) != 0:
                 return
         self._is_initialized = True
         self._dirty.set()
@@ -148,16 +154,23 @@ class Pod:
             await asyncio.sleep(AGAIN_S)
         return False
 
-    async def _keep(self, container: Container) -> None:
-        await self._again(container, await self._start(container))
+    async def _until_run(self, container: Container) -> None:
+        """Wait until a container has run, or all of it is to end."""
+        waits = (container.has_run.wait(), self._ending.wait())
+        tasks = {asyncio.ensure_future(each) for each in waits}
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        for task in tasks:
+            task.cancel()
 
-    async def _again(self, container: Container, code: int) -> int:
-        """Start a container again as its pod's restart policy has it; return its last exit code."""
-        policy = self.spec.get("restartPolicy", "Always")
-        is_init = container in self._init
+    async def _keep(self, container: Container) -> int:
+        """Start a container, and again as its restart policy has it; return its last exit code."""
+        own = container.spec.get("restartPolicy")
+        policy = own or self.spec.get("restartPolicy", "Always")
+        is_once = policy == "OnFailure" or (container in self._init and not own)
+        code = await self._start(container)
         wait_s = RESTART_S
         while not self._ending.is_set():
-            if policy == "Never" or (code == 0 and (is_init or policy == "OnFailure")):
+            if policy == "Never" or (code == 0 and is_once):
                 return code
             container.begin_again(wait_s)
             with contextlib.suppress(TimeoutError):

@@ -54,8 +54,8 @@ class Volumes:
         name = volume["name"]
         folder = self._home / name
         match volume:
-            case {"hostPath": {"path": path}}:
-                return Path(path)
+            case {"hostPath": source}:
+                return of_host(name, source)
             case {"csi": source}:
                 bucket = source.get("volumeAttributes", {}).get("bucketName", name)
                 return existing(self._remote / source["driver"] / bucket)
@@ -65,8 +65,7 @@ class Volumes:
         try:
             await self._fill(volume, fresh)
         except NotReadyError as error:
-            words = f'MountVolume.SetUp failed for volume "{name}" : {error}'
-            raise NotReadyError(words) from error
+            raise not_set_up(name, str(error)) from error
         return fresh
 
     async def _fill(self, volume: Object, folder: Path) -> None:
@@ -120,6 +119,17 @@ class Volumes:
         path = f"/api/v1/namespaces/{namespace}/serviceaccounts/{account}/token"
         answer = await self._api.call("POST", path, body)
         written(file, answer["status"]["token"])
+
+
+def of_host(volume: str, source: Object) -> Path:
+    path = Path(source["path"])
+    if source.get("type") == "Directory" and not path.is_dir():
+        raise not_set_up(volume, f"hostPath type check failed: {path} is not a directory")
+    return path
+
+
+def not_set_up(volume: str, why: str) -> NotReadyError:
+    return NotReadyError(f'MountVolume.SetUp failed for volume "{volume}" : {why}')
 
 
 async def contents(api: Client, path: str) -> dict[str, bytes] | None:
