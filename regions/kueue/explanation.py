@@ -237,5 +237,9 @@ def _start(evidence: Evidence) -> Heard:
     if not evidence.pods and kinds.PODS.plural in evidence.unseen:
         return _not_seen(kinds.PODS.plural)
     return start_hearing.of_start(
-        evidence.pods, evidence.events, wanted=evidence.job_set.members, now_s=evidence.now_s
+        evidence.pods,
+        evidence.events,
+        evidence.nodes,
+        wanted=evidence.job_set.members,
+        now_s=evidence.now_s,
     )

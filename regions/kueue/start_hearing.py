@@ -5,12 +5,13 @@ both before what is only to be expected; that some machines came and the others 
 own word, because the ones that are here cost money. Read ``of_start`` first.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from regions.kueue.hearing import Heard, hear, sayings, unknown
 from regions.kueue.objects.event import Event
-from regions.kueue.objects.meta import find
+from regions.kueue.objects.node import Node
 from regions.kueue.objects.pod import ContainerState, Pod
+from regions.kueue.schedule_hearing import of_scheduler
 from regions.kueue.vocabulary import Word
 
 EVENT_AGE_S = 900.0
@@ -108,21 +109,6 @@ _NO_SCALE_UPS = sayings(
     (r"in backoff after failed scale-up", Word.STOCKOUT),
     (r"", Word.NO_POOL_FITS),
 )
-_SCHEDULER = sayings(
-    (r"persistentvolumeclaim \"(?P<what>[^\"]{1,253})\" not found", Word.VOLUME_KEEPS_IT_AWAY),
-    (
-        (
-            r"unbound immediate PersistentVolumeClaims|volume node affinity conflict"
-            r"|didn't find available persistent volumes"
-        ),
-        Word.VOLUME_KEEPS_IT_AWAY,
-    ),
-    (r"Insufficient (?P<what>[\w./-]{1,253})", Word.NODES_FULL),
-    (r"Too many pods", Word.NODES_FULL),
-    (r"no nodes available", Word.NODES_COMING),
-    (r"didn't match Pod's node affinity", Word.NODES_DO_NOT_MATCH),
-    (r"untolerated taint \{(?P<what>[^}]{1,253})\}", Word.NODES_TAINTED),
-)
 _OUT_OF_STOCK = frozenset(
     {
         Word.STOCKOUT,
@@ -133,8 +119,18 @@ _OUT_OF_STOCK = frozenset(
 )
 
 
-def of_start(pods: Sequence[Pod], events: Sequence[Event], *, wanted: int, now_s: float) -> Heard:
-    """Say what a gang that was let in waits for. ``wanted`` is how many members it has."""
+def of_start(
+    pods: Sequence[Pod],
+    events: Sequence[Event],
+    nodes: Mapping[str, Node] | None,
+    *,
+    wanted: int,
+    now_s: float,
+) -> Heard:
+    """Say what a gang that was let in waits for. ``wanted`` is how many members it has.
+
+    ``nodes`` are all that are seen, by name; None: they cannot be seen.
+    """
     recent = _recent(events, now_s)
     here = [pod for pod in pods if pod.node]
     for pod in sorted(here, key=lambda one: one.meta.name):
@@ -143,7 +139,7 @@ def of_start(pods: Sequence[Pod], events: Sequence[Event], *, wanted: int, now_s
             return heard
     missing = [pod for pod in pods if not pod.node]
     if missing:
-        return _of_arrival(missing, recent, here=len(here), wanted=wanted)
+        return _of_arrival(missing, recent, nodes, here=len(here), wanted=wanted)
     if len(pods) < wanted:
         refused = _of_creation(recent)
         if refused is not None:
@@ -213,12 +209,17 @@ def _of_container(container: ContainerState) -> tuple[Word, str, str] | None:
 
 
 def _of_arrival(
-    missing: Sequence[Pod], events: Sequence[Event], *, here: int, wanted: int
+    missing: Sequence[Pod],
+    events: Sequence[Event],
+    nodes: Mapping[str, Node] | None,
+    *,
+    here: int,
+    wanted: int,
 ) -> Heard:
     """Why some or all of the machines are not here."""
     first = min(missing, key=lambda one: one.meta.name)
     for pod in missing:
-        heard = _of_autoscaler(pod, events) or _of_scheduler(pod)
+        heard = _of_autoscaler(pod, events) or of_scheduler(pod, nodes)
         if heard is None:
             continue
         arrived = f"{here} of {wanted} are here"
@@ -259,20 +260,6 @@ def scale_up_word(event: Event) -> Word | None:
             return None
     word, _ = hear(event.message, said) or (Word.NO_POOL_FITS, "")
     return word
-
-
-def _of_scheduler(pod: Pod) -> Heard | None:
-    said = find(pod.conditions, "PodScheduled")
-    if said is None or said.status is not False:
-        return None
-    if said.reason == "SchedulingGated" or pod.gates:
-        gates = ", ".join(pod.gates)
-        return Heard(word=Word.GATED_BY_OTHERS, detail=gates, raw=said.message, look_at=_at(pod))
-    heard = hear(said.message, _SCHEDULER)
-    if heard is not None:
-        return Heard(word=heard[0], detail=heard[1], raw=said.message, look_at=_at(pod))
-    counted = "" if not said.message else unknown("PodScheduled", said.reason)
-    return Heard(word=Word.NODES_COMING, raw=said.message, look_at=_at(pod), unknown=counted)
 
 
 def _of_creation(events: Iterable[Event]) -> Heard | None:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from regions.kueue.objects.meta import Conditions, Meta, read_conditions, read_meta
 from regions.kueue.objects.pod_spec import read_requests
 from regions.kueue.objects.reading import Fields
+from regions.kueue.objects.taints import Toleration, read_tolerations
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,7 +31,10 @@ class ContainerState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pod:
-    """One pod. ``node`` is empty until it is bound; ``phase`` is Kubernetes' word."""
+    """One pod. ``node`` is empty until it is bound; ``phase`` is Kubernetes' word.
+
+    ``selector`` and ``tolerations`` say which nodes it can be bound to, and are kept until it is.
+    """
 
     meta: Meta
     node: str
@@ -39,6 +43,8 @@ class Pod:
     message: str
     requests: Mapping[str, int]
     gates: tuple[str, ...]
+    selector: Mapping[str, str]
+    tolerations: tuple[Toleration, ...]
     containers: tuple[ContainerState, ...]
     conditions: Conditions
     grace_s: int | None
@@ -52,14 +58,17 @@ class Pod:
 def read_pod(fields: Fields, _: str) -> Pod:
     """Read a pod."""
     spec, status = fields.inner("spec"), fields.inner("status")
+    node = spec.text("nodeName")
     return Pod(
         meta=read_meta(fields),
-        node=spec.text("nodeName"),
+        node=node,
         phase=status.text("phase"),
         reason=status.text("reason"),
         message=status.message("message"),
         requests=read_requests(spec),
         gates=tuple(each.text("name") for each in spec.each("schedulingGates")),
+        selector={} if node else spec.pairs("nodeSelector"),
+        tolerations=() if node else read_tolerations(spec, "tolerations"),
         containers=(
             *(_container(each, is_init=True) for each in status.each("initContainerStatuses")),
             *(_container(each, is_init=False) for each in status.each("containerStatuses")),

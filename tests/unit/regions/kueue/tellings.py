@@ -124,6 +124,8 @@ def make_pod(rank: int = 0, container: ContainerState | None = None, **changes: 
         message="",
         requests={},
         gates=(),
+        selector={},
+        tolerations=(),
         containers=(make_container() if container is None else container,),
         conditions=(),
         grace_s=None,

@@ -5,6 +5,9 @@ from typing import Any
 import pytest
 
 from regions.kueue.explanation import explain
+from regions.kueue.objects.node import Node
+from regions.kueue.objects.taints import Taint, Toleration
+from regions.kueue.start_hearing import of_start
 from regions.kueue.vocabulary import Word
 from tests.unit.regions.kueue.tellings import (
     NOW_S,
@@ -12,6 +15,8 @@ from tests.unit.regions.kueue.tellings import (
     make_container,
     make_event,
     make_evidence,
+    make_meta,
+    make_node,
     make_pod,
     said,
     stuck,
@@ -32,6 +37,9 @@ SCHEDULER = {
         Word.NODES_DO_NOT_MATCH
     ),
     "0/2 nodes are available: 2 node(s) had untolerated taint {team: vision}.": Word.NODES_TAINTED,
+    "0/2 nodes are available: 2 node(s) had untolerated taint(s).": Word.NODES_TAINTED,
+    "0/3 nodes are available: 1 node(s) didn't match Pod's node affinity/selector, 2 node(s) had "
+    "untolerated taint(s).": Word.NODES_TAINTED,
     "no nodes available to schedule pods": Word.NODES_COMING,
     'persistentvolumeclaim "checkpoints" not found': Word.VOLUME_KEEPS_IT_AWAY,
     "pod has unbound immediate PersistentVolumeClaims.": Word.VOLUME_KEEPS_IT_AWAY,
@@ -43,6 +51,35 @@ SCHEDULER = {
 def test_the_scheduler_says(message: str) -> None:
     pod = unbound(0, said("PodScheduled", "Unschedulable", message, status=False))
     assert word_of(pods=(pod,)) is SCHEDULER[message]
+
+
+ASKED = {"machine": "h100"}
+BEARS = (Toleration(key="gpu", operator="Exists", value="", effect=""),)
+
+
+def machine(name: str, kind: str, *marks: str) -> Node:
+    taints = tuple(Taint(key=mark, value="yes", effect="NoSchedule") for mark in marks)
+    return make_node(name, meta=make_meta(name, labels={"machine": kind}), taints=taints)
+
+
+@pytest.mark.parametrize(
+    ("machines", "expected"),
+    [
+        ((machine("a", "h100", "gpu", "theirs"), machine("b", "cpu")), "NODES_TAINTED theirs: yes"),
+        ((machine("a", "h100"), machine("b", "h100", "z", "y")), "NODES_TAINTED y: yes"),
+        ((machine("a", "cpu", "theirs"), machine("b", "cpu")), "NODES_DO_NOT_MATCH "),
+        ((machine("a", "h100", "node.kubernetes.io/not-ready"),), "NODES_COMING 0 of 1 are here"),
+        ((machine("a", "h100", "gpu"),), "NODES_TAINTED "),
+    ],
+)
+def test_marks_count_on_the_machines_that_it_is_meant_for(
+    machines: tuple[Node, ...], expected: str
+) -> None:
+    message = "1 node(s) had untolerated taint(s), 1 node(s) didn't match Pod's node affinity"
+    told = said("PodScheduled", "Unschedulable", message, status=False)
+    pod = unbound(0, told, selector=ASKED, tolerations=BEARS)
+    heard = of_start([pod], [], {each.meta.name: each for each in machines}, wanted=1, now_s=NOW_S)
+    assert f"{heard.word} {heard.detail}" == expected
 
 
 def test_something_gates_it() -> None:
