@@ -87,6 +87,34 @@ async def test_a_gang_ends_with_the_queue_that_is_stopped_and_drained(set_stage:
     assert ranks_of(stage.lines()) == ["0", "1"]
 
 
+@pytest.mark.parametrize("has_started", [False, True], ids=["at its gate", "training"])
+async def test_a_gang_that_was_let_in_again_while_nobody_looked_is_let_go(
+    set_stage: Set, has_started: bool
+) -> None:
+    """Whatever Kueue does then, an eviction ends a placement: nobody trains by its old grant."""
+    stage = await set_stage(Terms())
+    corner, queue = stage.corner, stage.corner.order()
+    if has_started:
+        await stage.start(queue)
+    else:
+        await stage.done(queue)
+        await stage.whole("p1")
+    before = {pod["metadata"]["uid"] for pod in corner.pods()}
+
+    def is_back() -> bool:
+        pods = {pod["metadata"]["uid"] for pod in corner.pods()}
+        return "Admitted" in corner.conditions() and bool(pods) and pods.isdisjoint(before)
+
+    await asyncio.to_thread(corner.apply_queue, stopPolicy="HoldAndDrain")
+    await corner.until(lambda: "Evicted" in corner.conditions(), "that it is put out")
+    await asyncio.to_thread(corner.apply_queue)
+    await corner.until(is_back, "that it is let in again")
+    ended = await stage.ended("p1")
+    assert ended.cause is Cause.EVICTED
+    await corner.nothing_is_left()
+    assert ranks_of(stage.lines()) == (["0", "1"] if has_started else [])
+
+
 async def test_a_flavor_that_was_removed_is_named(set_stage: Set) -> None:
     stage = await set_stage(Terms(nominal=2))
     corner, api, queue = stage.corner, stage.corner.region.api, stage.corner.order()
