@@ -89,8 +89,13 @@ def show(session: Session, region: str) -> None:
     session.say(f"{region}: {words.enum_name(found, 'state')}")
     for trouble in _troubles(found, session.now_s):
         session.say(f"  {trouble}")
+    if found.store:
+        session.say(f"  its store is {found.store}")
     if found.HasField("registry"):
         session.say(f"  {registry_line(found.registry)}")
+    for copy in found.image_copies:
+        done = f"{size_text(copy.done_bytes)} of about {size_text(copy.size_bytes)}"
+        session.say(f"  being copied there: {copy.image}, {done}")
     for cluster in found.clusters:
         seen = (
             f"seen {words.ago(cluster.seen_time, session.now_s)}"

@@ -13,6 +13,7 @@ from broker.history.refusals import Code, Refused
 from broker.loops import faulting
 from broker.loops.carrying import newest_first
 from broker.loops.content import Content, ContentError, path_of
+from broker.loops.courier import Courier
 from broker.loops.image_book import ImageBook
 from broker.loops.outposts import Outpost, Outposts
 from broker.loops.sight import Sight
@@ -21,7 +22,7 @@ from broker.model.capacity import ClusterFacts
 from broker.model.capacity_seen import CapacitySeen, ClusterWord
 from broker.model.checkpoint import Checkpoint, CheckpointRef
 from broker.model.faults import Fault
-from broker.model.image import RegionRegistry
+from broker.model.image import ImageOnItsWay, RegionRegistry
 from broker.model.intent import Intent
 from broker.model.moment import Moment
 from broker.model.reasons import Reason
@@ -59,10 +60,11 @@ class Answers:
         strangers: Strangers,
         folders: Mapping[str, Path],
         book: ImageBook | None,
+        courier: Courier | None,
     ) -> None:
         """Make it; ``folders`` are the regions whose store is a directory of this machine.
 
-        ``book`` is of the registries that are configured, None: there is none.
+        ``book`` is of the registries that are configured, None: there is none, and no ``courier``.
         """
         self._run = run
         self._outposts = outposts
@@ -72,6 +74,7 @@ class Answers:
         self._strangers = strangers
         self._folders = folders
         self._book = book
+        self._courier = courier
 
     def regions(self) -> tuple[str, ...]:
         """Return the ids of all regions the broker was told of, or has gangs in, sorted."""
@@ -101,6 +104,10 @@ class Answers:
             upload=shelf.upload,
             pull_bytes_per_s=shelf.pull_bytes_per_s,
         )
+
+    def images_on_their_way(self, region: str) -> tuple[ImageOnItsWay, ...]:
+        """Return the images that are being copied to a region's registry."""
+        return () if self._courier is None else self._courier.on_their_way(region)
 
     def capacity(self, cluster: str) -> CapacitySeen:
         """Return what is known of a cluster's capacity beside its figures."""

@@ -15,6 +15,7 @@ from broker.loops.carrying import holders, in_turn, kept_apart, wanted, what_it_
 from broker.loops.content import Content, ContentError, path_of
 from broker.loops.desk import Clock, Desk, putting_back
 from broker.loops.doubting import Doubter
+from broker.loops.egress import NO_BUDGET_BYTES, Egress
 from broker.loops.finder import Finder
 from broker.loops.later import Later
 from broker.loops.roster import Roster
@@ -32,8 +33,6 @@ from replicator.checkpoint.paths import CheckpointPath
 from replicator.checkpoint.plan import Budget, Copy, InFlight, Wanted, plan
 from replicator.transfers import TransferKey
 
-PERIOD_S = 3600.0
-NO_BUDGET_BYTES = 1 << 62
 COPIES_AT_ONCE = 4
 OVER_AT_ONCE = 2  # of them for runs that are over: a large one must not hold up who waits
 AFTER_END_S = 86_400.0  # how long the last checkpoint of an ended run is tried to be copied
@@ -76,6 +75,7 @@ class Carrier:
         view: View,
         content: Content,
         doubter: Doubter,
+        egress: Egress,
         wake: Changes,
         clock: Clock,
     ) -> None:
@@ -87,6 +87,7 @@ class Carrier:
         self._view = view
         self._content = content
         self._doubter = doubter
+        self._egress = egress
         self._wake = wake
         self._clock = clock
         self._moving: dict[TransferKey, _Moving] = {}
@@ -97,7 +98,6 @@ class Carrier:
         self._held: dict[str, object] = {}
         self._wish_again = Agenda()
         self._ended: deque[str] | None = None  # None: not asked for yet
-        self._sent: dict[str, deque[tuple[float, int]]] = {}
         self.changes = desk.log.feed.subscribe()
         self.changes.add(set(roster.names()))
         sight.subscribe(self.changes)
@@ -296,7 +296,7 @@ class Carrier:
             [allowed[run.name] for run in runs if not run.is_ended],
             present,
             in_flight,
-            self._budget(source, now),
+            self._budget(source),
             # Nobody waits for what is over.
             idle=[allowed[run.name] for run in runs if run.is_ended],
             idle_slots=OVER_AT_ONCE - sum(map(self._is_over, self._moving.values())),
@@ -312,9 +312,7 @@ class Carrier:
         key = TransferKey(store=copy.destination, path=str(copy.candidate.path))
         moving = _Moving(run=run.name, ref=checkpoint.ref, copy=copy, began_s=now.elapsed_s)
         self._moving[key] = moving
-        self._sent.setdefault(copy.source, deque()).append(
-            (now.elapsed_s, copy.candidate.size_bytes)
-        )
+        self._egress.book(copy.source, copy.candidate.size_bytes)
         await self._ask(key, moving)
 
     def _is_over(self, moving: _Moving) -> bool:
@@ -333,17 +331,14 @@ class Carrier:
             ),
         )
 
-    def _budget(self, source: str, now: Moment) -> Budget:
+    def _budget(self, source: str) -> Budget:
         period = self._view.region(source).policy.egress_budget_bytes_per_hour
-        sent = self._sent.setdefault(source, deque())
-        while sent and now.since(sent[0][0]) > PERIOD_S:
-            sent.popleft()
         period_bytes = NO_BUDGET_BYTES if period is None else period
         in_flight = sum(
             m.copy.candidate.size_bytes for m in self._moving.values() if m.copy.source == source
         )
         # What is in flight was booked when it began, and is counted by the plan once more.
-        left = period_bytes - sum(size for _, size in sent) + in_flight
+        left = self._egress.left_bytes(source, period) + in_flight
         others = sum(1 for m in self._moving.values() if m.copy.source != source)
         return Budget(
             egress_bytes=max(0, left),

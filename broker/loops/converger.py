@@ -17,6 +17,7 @@ from broker.history.regional import unseen_regions
 from broker.loops.converging import converge, is_never_queued
 from broker.loops.desk import Clock, Desk, Log, putting_back
 from broker.loops.epochs import EpochBook
+from broker.loops.image_book import ImageBook
 from broker.loops.lanes import Lanes
 from broker.loops.outposts import Outpost
 from broker.loops.roster import Roster
@@ -88,15 +89,20 @@ class Converger:
         roster: Roster,
         sight: Sight,
         book: EpochBook,
+        images: ImageBook | None,
         clock: Clock,
         at_once: int,
     ) -> None:
-        """Make it; at most ``at_once`` runs are acted for at a time."""
+        """Make it; at most ``at_once`` runs are acted for at a time.
+
+        ``images`` None: no registry is configured.
+        """
         self._outpost = outpost
         self._desk = desk
         self._roster = roster
         self._sight = sight
         self._book = book
+        self._images = images
         self._clock = clock
         self._sent = _Sent()
         self._withdrawn: dict[str, float] = {}
@@ -165,6 +171,7 @@ class Converger:
             is_surveyed=is_surveyed(self._desk.log, self._outpost.region),
             incarnation=self._desk.log.broker().incarnation,
             mark=self._desk.log.broker().mark,
+            book=self._images,
             now=now,
         )
         if actions:

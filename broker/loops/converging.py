@@ -8,6 +8,7 @@ protocol's verdict asks (B2). Every action can be repeated. Read ``converge`` fi
 from collections.abc import Iterator, Mapping
 
 from broker.loops import orders
+from broker.loops.image_book import ImageBook
 from broker.loops.sight import ClusterSight
 from broker.model.checkpoint import EpochId
 from broker.model.moment import Moment
@@ -28,12 +29,13 @@ def converge(
     is_surveyed: bool,
     incarnation: int,
     mark: str,
+    book: ImageBook | None,
     now: Moment,
 ) -> tuple[Action, ...]:
     """Return what is to be done for a run in a cluster, as last seen.
 
-    ``mark`` is what this log's objects are marked with. ``verdicts`` are those on the run's open
-    epoch and on those that owe their fence.
+    ``mark`` is what this log's objects are marked with, ``book`` knows the regions' registries.
+    ``verdicts`` are those on the run's open epoch and on those that owe their fence.
     """
     actions: list[Action] = []
     for epoch in run.epochs:
@@ -43,7 +45,7 @@ def converge(
     for placement in run.live_placements:
         # Before a restored broker has read the region whole it moves nothing there (R3).
         if placement.site.key.cluster == cluster and is_surveyed:
-            actions += _of_placement(run, placement, sight, policy, mark)
+            actions += _of_placement(run, placement, sight, policy, mark, book=book)
     # A gang that is granted as it is queued has its own enclave before it may start.
     return tuple(sorted(actions, key=lambda action: not isinstance(action, Queue)))
 
@@ -76,7 +78,13 @@ def _of_epoch(
 
 
 def _of_placement(
-    run: Run, placement: Placement, sight: ClusterSight, policy: RegionPolicy, mark: str
+    run: Run,
+    placement: Placement,
+    sight: ClusterSight,
+    policy: RegionPolicy,
+    mark: str,
+    *,
+    book: ImageBook | None,
 ) -> Iterator[Action]:
     if not sight.is_reachable:
         return
@@ -102,7 +110,7 @@ def _of_placement(
         and _lacks_grant(run, epoch, sight)
     )
     if is_missing or is_to_start:
-        yield orders.queue(run, placement, policy, mark)
+        yield orders.queue(run, placement, policy, mark, book)
 
 
 def _lacks_grant(run: Run, epoch: Epoch, sight: ClusterSight) -> bool:

@@ -5,6 +5,7 @@
   placer                       decides: judges runs, plans places, grants, closes
   converger (one per cluster)  makes the cluster as the log says
   carrier                      brings bundles and checkpoints, finds new ones
+  courier                      has images copied between the regions' registries
   pruner                       lets go of checkpoints that need not be kept
   reaper                       gives back what is over, shows strangers, retires old runs
   restorer                     surveys all stores after a restore, before the first grant
@@ -23,11 +24,15 @@ from broker.loops.answers import Answers, Strangers
 from broker.loops.carrier import Carrier
 from broker.loops.content import Content
 from broker.loops.converger import ACTED_AT_ONCE, Converger
+from broker.loops.courier import Courier
 from broker.loops.desk import Clock, Counts, Desk, Log
 from broker.loops.doubting import Doubter
+from broker.loops.egress import Egress
 from broker.loops.epochs import EpochBook
 from broker.loops.examining import Examiner
+from broker.loops.image_book import ImageBook
 from broker.loops.image_check import ImageCheck
+from broker.loops.image_vouching import ImageVoucher
 from broker.loops.images import Images
 from broker.loops.manifests import Manifests
 from broker.loops.observer import Observer
@@ -93,6 +98,7 @@ class Agents:
     placer: Placer
     convergers: tuple[Converger, ...]
     carrier: Carrier
+    courier: Courier | None
     pruner: Pruner
     reaper: Reaper
     restorer: Restorer
@@ -115,6 +121,13 @@ class _Shared:
     strangers: Strangers
     trust: Trust
     voucher: Voucher
+    images: ImageVoucher | None
+    egress: Egress
+
+    @property
+    def book_of_images(self) -> ImageBook | None:
+        """The registries that are configured, None when there is none."""
+        return None if self.images is None else self.images.images.book
 
 
 def make_agents(parts: Parts) -> Agents:
@@ -132,9 +145,12 @@ def make_agents(parts: Parts) -> Agents:
         strangers=Strangers(),
         trust=Trust(parts.log, outposts.regions),
         voucher=Voucher(parts.content, sight),
+        images=_images(parts, outposts, view),
+        egress=Egress(parts.clock),
     )
     placer = _placer(parts, shared)
     carrier = _carrier(parts, shared, placer)
+    courier = None if shared.images is None else _courier(parts, shared, shared.images, placer)
     return Agents(
         outposts=outposts,
         roster=shared.roster,
@@ -154,6 +170,7 @@ def make_agents(parts: Parts) -> Agents:
         placer=placer,
         convergers=tuple(_converger(parts, shared, outpost) for outpost in outposts),
         carrier=carrier,
+        courier=courier,
         pruner=Pruner(
             desk=_desk(parts, shared, "pruner"),
             roster=shared.roster,
@@ -171,9 +188,10 @@ def make_agents(parts: Parts) -> Agents:
             content=parts.content,
             strangers=shared.strangers,
             folders=parts.folders,
-            book=None if parts.images is None else parts.images.book,
+            book=shared.book_of_images,
+            courier=courier,
         ),
-        manifests=Manifests(parts.log, outposts),
+        manifests=Manifests(parts.log, outposts, shared.book_of_images),
         examiner=Examiner(outposts, sight, parts.content, parts.images),
         strangers=shared.strangers,
     )
@@ -208,6 +226,7 @@ def _converger(parts: Parts, shared: _Shared, outpost: Outpost) -> Converger:
         roster=shared.roster,
         sight=shared.sight,
         book=shared.book,
+        images=shared.book_of_images,
         clock=parts.clock,
         at_once=min(parts.runs_at_once, ACTED_AT_ONCE),
     )
@@ -222,6 +241,7 @@ def _placer(parts: Parts, shared: _Shared) -> Placer:
         view=shared.view,
         book=shared.book,
         voucher=shared.voucher,
+        images=shared.images,
         outposts=shared.outposts,
         draws=parts.draws,
         clock=parts.clock,
@@ -238,6 +258,32 @@ def _carrier(parts: Parts, shared: _Shared, placer: Placer) -> Carrier:
         sight=shared.sight,
         view=shared.view,
         content=parts.content,
+        egress=shared.egress,
+        wake=placer.changes,
+        clock=parts.clock,
+    )
+
+
+def _images(parts: Parts, outposts: Outposts, view: View) -> ImageVoucher | None:
+    """Return who looks for images, and tell the view which regions pull them and how fast."""
+    if parts.images is None:
+        return None
+    book = parts.images.book
+    for region in outposts.regions:
+        if book.is_pulled_in(region):
+            view.apply_registry(region, book.pull_bytes_per_s(region))
+    return ImageVoucher(parts.images, view, parts.clock)
+
+
+def _courier(parts: Parts, shared: _Shared, images: ImageVoucher, placer: Placer) -> Courier:
+    return Courier(
+        desk=_desk(parts, shared, "courier"),
+        roster=shared.roster,
+        sight=shared.sight,
+        view=shared.view,
+        images=images.images,
+        voucher=images,
+        egress=shared.egress,
         wake=placer.changes,
         clock=parts.clock,
     )

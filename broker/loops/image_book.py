@@ -12,6 +12,8 @@ from replicator.errors import NameRefused
 from replicator.oci.prefix import Prefix
 from replicator.oci.reference import Reference, parse
 
+PULL_BYTES_PER_S = 100e6  # where a region has no registry of its own that says otherwise
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shelf:
@@ -55,6 +57,11 @@ class ImageBook:
     def shelf_of(self, region: str) -> Shelf | None:
         """Return the registry that a region pulls from, None where it has none of its own."""
         return self._of_region.get(region)
+
+    def pull_bytes_per_s(self, region: str) -> float:
+        """Return how fast a new machine of a region pulls, in bytes per second."""
+        own = self._of_region.get(region)
+        return PULL_BYTES_PER_S if own is None else own.pull_bytes_per_s
 
     def is_pulled_in(self, region: str) -> bool:
         """Whether a start in the region takes an image out of a registry."""

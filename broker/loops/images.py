@@ -49,6 +49,22 @@ class Images:
         self.asks = asks
         self.copies = copies
 
+    def is_there(self, image: str, region: str) -> bool | None:
+        """Return whether an image answers where a region pulls from. Raises ReplicatorError."""
+        return self.asks.ask(
+            ("there", image, region), lambda _: self.registries.is_there(image, region)
+        )
+
+    def bring(self, image: str, origin: str, region: str) -> int | None:
+        """Copy an image to a region's registry; return the bytes sent. Raises ReplicatorError."""
+        return self.copies.ask(
+            (image, region), lambda told: self.registries.bring(image, origin, region, told)
+        )
+
+    def brought_bytes(self, image: str, region: str) -> int | None:
+        """Return how far a copy is, None when none is under way."""
+        return self.copies.done_bytes((image, region))
+
     def resolve(self, run: str, image: str) -> PinnedImage | None:
         """Return what a run's image means, by its tag or digest. Raises ReplicatorError."""
         return self.asks.ask(("resolve", run, image), lambda _: self.registries.resolve(image))

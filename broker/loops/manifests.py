@@ -12,6 +12,7 @@ from typing import Any, Protocol
 from broker.history.refusals import Code, Refused
 from broker.history.regional import BrokerState, RegionState
 from broker.loops import orders
+from broker.loops.image_book import ImageBook
 from broker.loops.outposts import Outposts
 from broker.model.capacity import Offer
 from broker.model.manifest import Manifest, SentObject
@@ -40,19 +41,25 @@ class Log(Protocol):
 class Manifests:
     """Tells what is sent."""
 
-    def __init__(self, log: Log, outposts: Outposts) -> None:
+    def __init__(self, log: Log, outposts: Outposts, images: ImageBook | None) -> None:
+        """Make it; ``images`` None: no registry is configured."""
         self._log = log
         self._outposts = outposts
+        self._images = images
 
     def manifest(self, run: Run, placement: Placement) -> Manifest:
         """Return what is sent for a placement. Raises Refused where its cluster is not known."""
-        site = placement.site
-        return self._told(site, lambda *said: orders.queue(run, placement, *said))
+        site, book = placement.site, self._images
+        return self._told(
+            site, lambda policy, mark: orders.queue(run, placement, policy, mark, book)
+        )
 
     def offered(self, run: Run, offer: Offer) -> Manifest:
         """Return what would be sent if the run were placed on an offer."""
         site = site_of(offer)
-        return self._told(site, lambda *said: orders.order(run, UNPLACED, site, *said))
+        return self._told(
+            site, lambda *said: orders.order(run, UNPLACED, site, *said, book=self._images)
+        )
 
     def _told(self, site: Site, order: Callable[[RegionPolicy, str], Queue]) -> Manifest:
         outpost = self._outposts.get(site.key.cluster)

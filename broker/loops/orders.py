@@ -7,6 +7,7 @@ life of the broker; it names the very object or epoch that it means. Read ``queu
 from collections.abc import Sequence
 from dataclasses import replace
 
+from broker.loops.image_book import ImageBook
 from broker.loops.sight import epoch_key
 from broker.model.checkpoint import CheckpointRef, EpochId
 from broker.model.moment import Moment
@@ -33,13 +34,26 @@ REASON_MAX = 200  # characters of a sentence that travels in a control record
 PRIORITY_SPAN = 1_000_000  # a waiting gang is below every granted one, whatever its user asked
 
 
-def queue(run: Run, placement: Placement, policy: RegionPolicy, mark: str) -> Queue:
-    """Return the order that puts a placement's gang into its queue, gated, with the log's mark."""
-    is_granted = placement.epoch is not None
-    return replace(order(run, placement.id, placement.site, policy, mark), is_granted=is_granted)
+def queue(
+    run: Run, placement: Placement, policy: RegionPolicy, mark: str, book: ImageBook | None
+) -> Queue:
+    """Return the order that puts a placement's gang into its queue, gated, with the log's mark.
+
+    ``book`` says what the region calls the run's image; None: what the run does.
+    """
+    told = order(run, placement.id, placement.site, policy, mark, book=book)
+    return replace(told, is_granted=placement.epoch is not None)
 
 
-def order(run: Run, placement: str, site: Site, policy: RegionPolicy, mark: str) -> Queue:
+def order(
+    run: Run,
+    placement: str,
+    site: Site,
+    policy: RegionPolicy,
+    mark: str,
+    *,
+    book: ImageBook | None,
+) -> Queue:
     """Return what ``queue`` does, for a placement by its id that may not have been made yet."""
     workload = run.intent.workload
     option = workload.hardware[site.hardware_index]
@@ -63,7 +77,7 @@ def order(run: Run, placement: str, site: Site, policy: RegionPolicy, mark: str)
             "BROKER_CAPACITY_TYPE": site.capacity_type.value,
             "BROKER_LOSS_FIELD": workload.progress.loss_field,
         },
-        image=workload.image if run.image is None else run.image.name,
+        image=image_in(run, site.region, book),
         bundle_digest=workload.bundle_digest,
         secrets=tuple((s.name, s.env, s.mount_path) for s in workload.secrets),
         service_account=workload.service_account,
@@ -83,6 +97,13 @@ def order(run: Run, placement: str, site: Site, policy: RegionPolicy, mark: str)
         internet=workload.internet,
         service_account_token=workload.service_account_token,
     )
+
+
+def image_in(run: Run, region: str, book: ImageBook | None) -> str:
+    """Return by what name a region's clusters pull a run's image."""
+    if run.image is None:
+        return run.intent.workload.image
+    return run.image.name if book is None else book.name_in(run.image.name, region)
 
 
 def grant(run: Run, epoch: Epoch, incarnation: int) -> Grant:

@@ -21,12 +21,14 @@ from broker.history.regional import unseen_regions
 from broker.loops.desk import TURN, Clock, Desk, putting_back
 from broker.loops.doubting import lost_copy
 from broker.loops.epochs import EpochBook
+from broker.loops.image_vouching import ImageVoucher
 from broker.loops.outposts import Outposts
 from broker.loops.roster import Roster
 from broker.loops.sight import Sight, not_configured
 from broker.loops.vouching import GRANT_LASTS_S, LASTS_S, Voucher
 from broker.model.moment import Moment
-from broker.model.run import Run
+from broker.model.run import Placement, Run
+from broker.model.states import PlacementState
 from broker.placement.line import Agenda
 from broker.placement.plan import plan
 from broker.placement.standing import RegionStanding
@@ -66,11 +68,15 @@ class Placer:
         view: View,
         book: EpochBook,
         voucher: Voucher,
+        images: ImageVoucher | None,
         outposts: Outposts,
         draws: Draws,
         clock: Clock,
     ) -> None:
-        """Make it. What is judged of a run is told in the name of ``policy``."""
+        """Make it. What is judged of a run is told in the name of ``policy``.
+
+        ``images`` None: no registry is configured, and none is asked before a grant.
+        """
         self._desk = desk
         self._policy = policy
         self._roster = roster
@@ -78,6 +84,7 @@ class Placer:
         self._view = view
         self._book = book
         self._voucher = voucher
+        self._images = images
         self._outposts = outposts
         self._draws = draws
         self._clock = clock
@@ -207,7 +214,7 @@ class Placer:
     async def _vouched(
         self, run: Run, told: tuple[RunCommand, ...], now: Moment
     ) -> tuple[RunCommand, ...]:
-        """Hold back a leg whose checkpoint was not seen to be sound, and tell of one that is lost.
+        """Hold back a leg whose image or checkpoint was not seen there, and tell what is lost.
 
         A region can resume from a step only if its manifest is there and still matches.
         """
@@ -217,9 +224,13 @@ class Placer:
             if isinstance(command, MarkPrepared | GrantPlacement):
                 if command.placement in held:
                     continue
-                region = run.placements[command.placement].site.region
+                leg = run.placements[command.placement]
+                region = leg.site.region
                 ref = pick(run, region)
                 within_s = GRANT_LASTS_S if isinstance(command, GrantPlacement) else LASTS_S
+                if not self._has_image(run, leg):
+                    held.add(command.placement)
+                    continue
                 is_sound = ref is None or await self._voucher.is_sound(
                     run, ref, region, now, within_s=within_s
                 )
@@ -230,6 +241,12 @@ class Placer:
                     continue
             passed.append(command)
         return tuple(passed)
+
+    def _has_image(self, run: Run, leg: Placement) -> bool:
+        """Whether a leg's gang will find its image; one that stands at its gate runs it already."""
+        if self._images is None or leg.state is PlacementState.AT_GATE:
+            return True
+        return bool(self._images.may_start(run, leg.site.region, within_s=GRANT_LASTS_S))
 
     async def _tell(self, name: str, told: tuple[RunCommand, ...]) -> bool:
         """Hand in what was judged as one: who acts on a leg that is queued sees its grant, too."""

@@ -104,6 +104,14 @@ def keep_all(agents: Agents, keeper: Keeper, clock: Clock, pace: Pace) -> None:
         carrier.changes,
         lambda: BUSY_S if carrier.is_busy else pace.place_s,
     )
+    courier = agents.courier
+    if courier is not None:
+        keep(
+            "courier",
+            courier.tick,
+            courier.changes,
+            lambda: BUSY_S if courier.is_busy else pace.place_s,
+        )
     pruner, restorer = agents.pruner, agents.restorer
     keep("pruner", pruner.tick, pruner.changes, lambda: BUSY_S if pruner.is_busy else IDLE_S)
     keep("reaper", agents.reaper.tick, None, lambda: IDLE_S)

@@ -17,6 +17,19 @@ class RegionRegistry:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ImageOnItsWay:
+    """An image that is being copied to a region's registry, by its name there.
+
+    ``size_bytes`` is what a machine will pull of it: where it is built for several platforms, more
+    is copied.
+    """
+
+    name: str
+    done_bytes: int
+    size_bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PinnedImage:
     """What a run's image was found to be, once.
 

@@ -129,7 +129,9 @@ def _judge(view: View, run: Run, place: Place, now: Moment) -> Offer | Refusal:
     option, price = question.option, flavor.price_per_gpu_hour
     assert price is not None, "a flavor without a price was not refused"
     outlook = view.outlook(flavor, now.elapsed_s, option.gpus)
-    foreseen = forecast(as_left(question), outlook, option, remaining_wait_s(run, now))
+    pull_s = view.pull_s(run, flavor.region)
+    left_s = remaining_wait_s(run, now)
+    foreseen = forecast(as_left(question), outlook, option, left_s, pull_s=pull_s)
     copy_s = content_s(view, run, flavor.region)
     return Offer(
         key=key,

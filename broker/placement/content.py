@@ -1,14 +1,25 @@
-"""What a start in a region waits for: the bundle and the checkpoint, there or to be copied.
+"""What a start in a region waits for: bundle, image and checkpoint, there or to be copied.
 
 The rule: what is not known to stand in a region is copied, and copying takes time. A run without
 a checkpoint starts from nothing and waits for no copy of one.
 """
 
-from broker.model.run import Run
+from broker.model.reasons import Reason
+from broker.model.run import Placement, Run
 from broker.placement.view import View
 
 COPY_RATE_BYTES_PER_S = 50e6  # one stream between distant regions, until copies were measured
+IMAGE_RATE = 50e6  # as much, until images were copied there
 BUNDLE_S = 2.0  # bundles are limited to tens of megabytes
+
+
+def image_word(view: View, run: Run, leg: Placement) -> tuple[Reason, str] | None:
+    """Return why a leg's region cannot give a gang the run's image now, None when it can."""
+    image, region = run.image, leg.site.region
+    if image is None or not view.lacks_image(run, region):
+        return None
+    usual = f"{region} does not have {image.name} yet"
+    return view.image_words.get((image.name, region)) or (Reason.IMAGE_NOT_THERE, usual)
 
 
 def content_s(view: View, run: Run, region: str) -> float:
@@ -21,6 +32,8 @@ def content_s(view: View, run: Run, region: str) -> float:
     digest = run.intent.workload.bundle_digest
     if digest and region not in view.bundle_regions.get(digest, frozenset()):
         wait_s += BUNDLE_S
+    if run.image is not None and view.lacks_image(run, region):
+        wait_s += run.image.size_bytes / max(view.image_rates.get(region, IMAGE_RATE), 1.0)
     newest = view.newest(run)
     if newest is not None and region not in newest.regions:
         rate = view.copy_rates.get(region, COPY_RATE_BYTES_PER_S)

@@ -17,6 +17,7 @@ from broker.placement.backoff import ready_at_s
 from broker.placement.choices import SayWait
 from broker.placement.choose import Chosen, choose
 from broker.placement.compare import Compared, compared
+from broker.placement.content import image_word
 from broker.placement.fit import NEVER, words_of
 from broker.placement.group import Assessment
 from broker.placement.hedge import waiting_legs
@@ -177,6 +178,8 @@ def say_leg(view: View, run: Run, legs: list[Placement], now: Moment) -> SayWait
     more = f", and {others} more leg{'s' if others > 1 else ''} elsewhere" if others else ""
     reason, message = leg.why.reason, (leg.why.message or _fallback(leg)) + more
     unheard = _unheard(view, leg, now)
+    if leg.state.value in _BEFORE_MACHINES and (lacking := image_word(view, run, leg)):
+        reason, message = lacking[0], lacking[1] + more
     if unheard is not None:
         reason, message = unheard[0], unheard[1] + more
         action, at_s = "every other place is looked at again", now.elapsed_s + LOOK_S
@@ -296,6 +299,7 @@ def _fallback(leg: Placement) -> str:
     return f"{leg.why.reason.value.lower().replace('_', ' ')} in {leg.site.region}"
 
 
+_BEFORE_MACHINES = ("PREPARING", "QUEUED")
 _STAGES = ("PREPARING", "QUEUED", "PROVISIONING", "AT_GATE", "RUNNING", "ENDED")
 _AT_THE_END = {
     AfterMaxWait.FAIL: "the run ends: its max wait has passed",

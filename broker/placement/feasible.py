@@ -156,7 +156,7 @@ def _time(ask: Question) -> Answer:
     if copy_s > ask.standing.policy.patience.content_s:
         return (
             Reason.CONTENT_TOO_LATE,
-            f"copying its checkpoint there takes about {duration(copy_s)}",
+            f"copying its content there takes about {duration(copy_s)}",
         )
     return None
 

@@ -27,11 +27,17 @@ FREE_NODES_CHANCE = 0.97  # a node seen free can be taken by another before the 
 
 
 def forecast(
-    flavor: FlavorFacts, outlook: Outlook, option: HardwareOption, remaining_s: float | None
+    flavor: FlavorFacts,
+    outlook: Outlook,
+    option: HardwareOption,
+    remaining_s: float | None,
+    *,
+    pull_s: float = 0.0,
 ) -> Forecast:
     """Return the distribution of the time to start for a gang that asks now.
 
-    ``remaining_s`` is what is left of the run's wait, None for no bound.
+    ``remaining_s`` is what is left of the run's wait, None for no bound. ``pull_s`` is how long
+    machines that have nothing of its image pull it: nobody knows which of them have.
     """
     quota_s, quota_words = _quota(flavor, outlook, option.gpus)
     free = flavor.ranks_free(option)
@@ -39,21 +45,25 @@ def forecast(
     if has_nodes and quota_s == 0.0:
         chance = max(FREE_NODES_CHANCE, outlook.chance)
         return Forecast(
-            p50_s=GATE_S,
-            p90_s=GATE_S * SPREAD,
-            chance=chance * _within(GATE_S, remaining_s),
+            p50_s=GATE_S + pull_s,
+            p90_s=GATE_S * SPREAD + pull_s,
+            chance=chance * _within(GATE_S + pull_s, remaining_s),
             certainty=Certainty.NODES_FREE,
-            basis=f"free now: {_free(flavor, free or 0)}",
+            basis=f"free now: {_free(flavor, free or 0)}{_pull(pull_s)}",
         )
     nodes_s, node_words = _nodes(flavor, outlook, has_nodes)
     p50_s = (quota_s or 0.0) + nodes_s + GATE_S
     return Forecast(
-        p50_s=p50_s,
-        p90_s=p50_s * SPREAD,
-        chance=outlook.chance * _within(p50_s, remaining_s),
+        p50_s=p50_s + pull_s,
+        p90_s=p50_s * SPREAD + pull_s,
+        chance=outlook.chance * _within(p50_s + pull_s, remaining_s),
         certainty=_certainty(flavor, quota_s),
-        basis=f"{quota_words}; {node_words}",
+        basis=f"{quota_words}; {node_words}{_pull(pull_s)}",
     )
+
+
+def _pull(pull_s: float) -> str:
+    return f"; its image is pulled in {duration(pull_s)}" if pull_s >= 1.0 else ""
 
 
 def _free(flavor: FlavorFacts, ranks: int) -> str:

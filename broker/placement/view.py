@@ -32,6 +32,7 @@ TOUCHES_KEPT = 256  # a group behind by more is judged anew as a whole
 CROWD_WINDOW_S = 120.0
 REFUSED_AGAIN_S = 15.0  # what the log refused once it would refuse again at once
 DUE_PER_TICK = 256
+IMAGES_KEPT = 10_000  # what is forgotten is asked for again
 _IN_LINE = frozenset({PlacementState.PREPARING, PlacementState.QUEUED})
 _LOOKED_AT = frozenset({RunState.QUEUED, RunState.STARTING, RunState.RUNNING})
 
@@ -62,6 +63,10 @@ class View:
         self.moves: deque[tuple[float, str]] = deque(maxlen=256)
         self.bundle_regions: dict[str, frozenset[str]] = {}
         self.copy_rates: dict[str, float] = {}
+        self.image_regions: dict[str, frozenset[str]] = {}
+        self.image_words: dict[tuple[str, str], tuple[Reason, str]] = {}
+        self.image_rates: dict[str, float] = {}
+        self.pull_rates: dict[str, float] = {}
         self._signals: dict[FlavorKey, deque[Signal]] = {}
         self._group_of: dict[str, Group] = {}
         self._outlooks: dict[tuple[FlavorKey, int], tuple[int, float, Outlook]] = {}
@@ -161,6 +166,28 @@ class View:
         """Take in how fast copies into a region go of late."""
         self.copy_rates[region] = bytes_per_s
 
+    def apply_registry(self, region: str, pull_bytes_per_s: float) -> None:
+        """Take in that starts in a region pull their image, and how fast a new machine does."""
+        self.pull_rates[region] = pull_bytes_per_s
+
+    def apply_image(self, image: str, region: str, *, is_there: bool) -> None:
+        """Take in whether a region's registry has an image. It is asked again before a start."""
+        here = self.image_regions.get(image, frozenset())
+        self.image_regions[image] = here | {region} if is_there else here - {region}
+        self.image_words.pop((image, region), None)
+        while len(self.image_regions) > IMAGES_KEPT:
+            del self.image_regions[next(iter(self.image_regions))]
+
+    def tell_image(self, image: str, region: str, word: tuple[Reason, str]) -> None:
+        """Take in why an image is not in a region, or why that is not known."""
+        self.image_words[image, region] = word
+        while len(self.image_words) > IMAGES_KEPT:
+            del self.image_words[next(iter(self.image_words))]
+
+    def apply_image_rate(self, region: str, bytes_per_s: float) -> None:
+        """Take in how fast images come into a region's registry of late."""
+        self.image_rates[region] = bytes_per_s
+
     # ---- Marks ----------------------------------------------------------------------------------
 
     def settle(self, plan: Plan) -> None:
@@ -239,6 +266,18 @@ class View:
     def region(self, region: str) -> RegionStanding:
         """Return a region's standing; the documented defaults when ops set nothing."""
         return self.regions.get(region) or RegionStanding(region=region)
+
+    def lacks_image(self, run: Run, region: str) -> bool:
+        """Return whether a start in the region would miss the run's image, as far as is known."""
+        image = run.image
+        if image is None or region not in self.pull_rates:
+            return False
+        return region not in self.image_regions.get(image.name, frozenset())
+
+    def pull_s(self, run: Run, region: str) -> float:
+        """Return how long a machine that has nothing of the run's image pulls it, in seconds."""
+        rate = self.pull_rates.get(region)
+        return 0.0 if run.image is None or rate is None else run.image.size_bytes / rate
 
     def group_of(self, name: str) -> Group | None:
         """Return the group in which a waiting run stands, or None."""

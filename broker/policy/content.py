@@ -54,10 +54,12 @@ def give_up_lost(run: Run) -> tuple[FailRun, ...]:
 
 
 def is_ready(view: View, run: Run, leg: Placement, now: Moment) -> bool:
-    """Return whether a start of the leg would find its bundle and its checkpoint."""
+    """Return whether a start of the leg would find its bundle, image and checkpoint."""
     region = leg.site.region
     digest = run.intent.workload.bundle_digest
     if digest and region not in view.bundle_regions.get(digest, frozenset()):
+        return False
+    if view.lacks_image(run, region):
         return False
     candidates = resumable(run)
     if not candidates or region in candidates[0].regions:

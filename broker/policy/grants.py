@@ -81,7 +81,9 @@ def _sure_leg(view: View, run: Run, prepared: Collection[str]) -> Placement | No
     if leg.state not in _QUEUED and leg.id not in prepared:
         return None
     p50_s = leg.site.forecast_p50_s
-    nodes_were_free = p50_s is not None and p50_s <= GATE_S
+    # Its image is pulled by whatever machines it gets, which makes their coming no less sure.
+    pull_s = view.pull_s(run, leg.site.region)
+    nodes_were_free = p50_s is not None and p50_s <= GATE_S + pull_s
     is_paid = leg.site.capacity_type is CapacityType.RESERVED
     is_sure = nodes_were_free or is_paid or _is_only_place(view, run)
     return leg if is_sure and _can_hear(view, run, leg) else None

@@ -13,6 +13,7 @@ from broker.model.reasons import Reason
 from broker.model.run import Placement, Run
 from broker.model.states import PlacementState
 from broker.placement.assess import assess
+from broker.placement.content import image_word
 from broker.placement.hedge import is_full, waiting_legs
 from broker.placement.patience import (
     Remedy,
@@ -53,21 +54,29 @@ def _judge(view: View, run: Run, leg: Placement, now: Moment) -> JudgeStuck | No
     silent = _silence(view, leg, now) if leg.stuck is None else None
     if silent is not None:
         return silent
-    row = row_for(leg.why.reason)
+    reason, told = _reason(view, run, leg)
+    row = row_for(reason)
     if _is_judged(leg, row) or not _is_reported(view, leg):
         return None
     if now.elapsed_s < stuck_at_s(view, run, leg):
         return None
     waited = duration(now.since(leg.why.since_s))
-    message = leg.why.message.removeprefix(f"{leg.site.region}: ")
+    message = told.removeprefix(f"{leg.site.region}: ")
     said = f": {message}" if message else ""
     where = f"in {leg.site.region}{_nodes(leg)}"
     return JudgeStuck(
         placement=leg.id,
         cause=row.cause,
-        evidence=f"{_words(leg.why.reason)} for {waited} {where}{said}",
+        evidence=f"{_words(reason)} for {waited} {where}{said}",
         action=action_for(view, run, leg, now),
     )
+
+
+def _reason(view: View, run: Run, leg: Placement) -> tuple[Reason, str]:
+    """Return what a leg waits for: of its content, the broker knows better than its last event."""
+    if leg.state is PlacementState.PREPARING:
+        return image_word(view, run, leg) or (leg.why.reason, leg.why.message)
+    return leg.why.reason, leg.why.message
 
 
 def _is_judged(leg: Placement, row: Row) -> bool:

@@ -12,7 +12,7 @@ from google.protobuf import duration_pb2
 from broker.history.regional import RegionState
 from broker.model.capacity import ClusterFacts, FlavorFacts
 from broker.model.capacity_seen import CapacitySeen, FlavorSaid
-from broker.model.image import RegionRegistry
+from broker.model.image import ImageOnItsWay, RegionRegistry
 from broker.model.intent import CapacityType
 from broker.model.moment import Moment
 from broker.model.policy import Patience, RegionPolicy
@@ -167,6 +167,7 @@ def region_message(
     now: Moment,
     *,
     registry: RegionRegistry | None,
+    copies: Sequence[ImageOnItsWay] = (),
 ) -> region_pb2.Region:
     """Return a region with its clusters as last seen; ``capacities`` are by cluster."""
     stands = region_pb2.RegionState.REGION_STATE_OPEN
@@ -186,6 +187,10 @@ def region_message(
     if state.doubt is not None:
         message.store_reason = enums.REASON[state.doubt.reason]
         message.store_message = state.doubt.message
+    message.image_copies.extend(
+        region_pb2.ImageCopy(image=one.name, done_bytes=one.done_bytes, size_bytes=one.size_bytes)
+        for one in copies
+    )
     if registry is not None:
         message.registry.CopyFrom(
             region_pb2.ImageRegistry(

@@ -17,7 +17,7 @@ from broker.model.capacity_seen import CapacitySeen, ClusterWord
 from broker.model.check import ClusterCheck
 from broker.model.checkpoint import CheckpointRef
 from broker.model.faults import Fault
-from broker.model.image import RegionRegistry
+from broker.model.image import ImageOnItsWay, RegionRegistry
 from broker.model.intent import Intent
 from broker.model.manifest import Manifest
 from broker.model.moment import Moment
@@ -130,6 +130,10 @@ class World(Protocol):
 
     def registry(self, region: str) -> RegionRegistry | None:
         """Return where a region's clusters pull images from, None where nobody said."""
+        ...
+
+    def images_on_their_way(self, region: str) -> tuple[ImageOnItsWay, ...]:
+        """Return the images that are being copied to a region's registry."""
         ...
 
     def word(self, placement: Placement) -> ClusterWord | None:

@@ -53,6 +53,10 @@ class _ReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Reason.ValueTy
     """Runs of higher priority, or older ones, are served first. Wait, or raise the priority."""
     REASON_PREPARING_CONTENT: _Reason.ValueType  # 7
     """The bundle or the checkpoint is on its way to the region. Wait."""
+    REASON_IMAGE_NOT_THERE: _Reason.ValueType  # 140
+    """The region's registry does not have the image: it is being copied, or cannot be. Wait; the
+    sentence says which.
+    """
     REASON_WAITING_FOR_QUOTA: _Reason.ValueType  # 8
     """The queue's quota is held by others. The sentence says how much is ahead."""
     REASON_WAITING_FOR_CAPACITY: _Reason.ValueType  # 9
@@ -370,6 +374,10 @@ REASON_WAITING_FOR_TURN: Reason.ValueType  # 6
 """Runs of higher priority, or older ones, are served first. Wait, or raise the priority."""
 REASON_PREPARING_CONTENT: Reason.ValueType  # 7
 """The bundle or the checkpoint is on its way to the region. Wait."""
+REASON_IMAGE_NOT_THERE: Reason.ValueType  # 140
+"""The region's registry does not have the image: it is being copied, or cannot be. Wait; the
+sentence says which.
+"""
 REASON_WAITING_FOR_QUOTA: Reason.ValueType  # 8
 """The queue's quota is held by others. The sentence says how much is ahead."""
 REASON_WAITING_FOR_CAPACITY: Reason.ValueType  # 9

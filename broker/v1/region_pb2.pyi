@@ -65,6 +65,7 @@ class Region(_message.Message):
     STORE_REASON_FIELD_NUMBER: _builtins.int
     STORE_MESSAGE_FIELD_NUMBER: _builtins.int
     REGISTRY_FIELD_NUMBER: _builtins.int
+    IMAGE_COPIES_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     """regions/{region}"""
     state: Global___RegionState.ValueType
@@ -85,6 +86,10 @@ class Region(_message.Message):
     def registry(self) -> Global___ImageRegistry:
         """The registry that its clusters pull images from, unset where the broker was told of none."""
 
+    @_builtins.property
+    def image_copies(self) -> _containers.RepeatedCompositeFieldContainer[Global___ImageCopy]:
+        """The images that are being copied there."""
+
     def __init__(
         self,
         *,
@@ -95,10 +100,11 @@ class Region(_message.Message):
         store_reason: _errors_pb2.Reason.ValueType = ...,
         store_message: _builtins.str = ...,
         registry: Global___ImageRegistry | None = ...,
+        image_copies: _abc.Iterable[Global___ImageCopy] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["registry", b"registry"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["clusters", b"clusters", "message", b"message", "name", b"name", "registry", b"registry", "state", b"state", "store_message", b"store_message", "store_reason", b"store_reason"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["clusters", b"clusters", "image_copies", b"image_copies", "message", b"message", "name", b"name", "registry", b"registry", "state", b"state", "store_message", b"store_message", "store_reason", b"store_reason"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -137,6 +143,36 @@ class ImageRegistry(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___ImageRegistry: _TypeAlias = ImageRegistry  # noqa: Y015
+
+@_typing.final
+class ImageCopy(_message.Message):
+    """An image on its way to a region's registry."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    IMAGE_FIELD_NUMBER: _builtins.int
+    DONE_BYTES_FIELD_NUMBER: _builtins.int
+    SIZE_BYTES_FIELD_NUMBER: _builtins.int
+    image: _builtins.str
+    """Its name there, by digest."""
+    done_bytes: _builtins.int
+    """What was sent, or found there, of its blobs."""
+    size_bytes: _builtins.int
+    """What a machine will pull of it; where it is built for several platforms, more is copied."""
+    def __init__(
+        self,
+        *,
+        image: _builtins.str = ...,
+        done_bytes: _builtins.int = ...,
+        size_bytes: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["done_bytes", b"done_bytes", "image", b"image", "size_bytes", b"size_bytes"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ImageCopy: _TypeAlias = ImageCopy  # noqa: Y015
 
 @_typing.final
 class ClusterStatus(_message.Message):

@@ -1,7 +1,7 @@
 """Whether a login may do what copies need, found out by beginning it.
 
-The rule: nothing is left behind: an upload that was begun is ended, and where a registry does not
-end one it forgets it. Read ``may_push`` first.
+The rule: nothing is left that anybody could see. An upload that was begun is ended; a registry that
+keeps it all the same, as Debian's does, clears such up by itself. Read ``may_push`` first.
 """
 
 from replicator.oci.contents import has_manifest

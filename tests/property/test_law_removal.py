@@ -48,6 +48,7 @@ def removals(run: Run, sight: ClusterSight, *, is_surveyed: bool) -> list[Withdr
         is_surveyed=is_surveyed,
         incarnation=1,
         mark="m",
+        book=None,
         now=NOW,
     )
     return [action for action in actions if isinstance(action, Withdraw)]

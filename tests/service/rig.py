@@ -30,7 +30,7 @@ from broker.model.capacity_seen import CapacitySeen, ClusterWord
 from broker.model.check import ClusterCheck
 from broker.model.checkpoint import CheckpointRef
 from broker.model.faults import Fault
-from broker.model.image import RegionRegistry
+from broker.model.image import ImageOnItsWay, RegionRegistry
 from broker.model.intent import Intent
 from broker.model.manifest import Manifest, SentObject
 from broker.model.moment import Moment
@@ -80,6 +80,7 @@ class Loops:
     folder: str | None = None
     capacities: dict[str, CapacitySeen] = field(default_factory=dict)
     registries: dict[str, RegionRegistry] = field(default_factory=dict)
+    on_their_way: dict[str, tuple[ImageOnItsWay, ...]] = field(default_factory=dict)
     words: dict[str, ClusterWord] = field(default_factory=dict)
     checks: tuple[ClusterCheck, ...] = ()
     faults: list[tuple[str, Fault]] = field(default_factory=list)
@@ -98,6 +99,9 @@ class Loops:
 
     def registry(self, region: str) -> RegionRegistry | None:
         return self.registries.get(region)
+
+    def images_on_their_way(self, region: str) -> tuple[ImageOnItsWay, ...]:
+        return self.on_their_way.get(region, ())
 
     def word(self, placement: Placement) -> ClusterWord | None:
         return self.words.get(placement.id)

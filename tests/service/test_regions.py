@@ -15,7 +15,7 @@ from google.protobuf import duration_pb2
 from broker.model import faults
 from broker.model.capacity import FlavorKey, Signal, SignalKind
 from broker.model.check import ClusterCheck
-from broker.model.image import RegionRegistry
+from broker.model.image import ImageOnItsWay, RegionRegistry
 from broker.model.intent import CapacityType
 from broker.model.policy import RegionPolicy
 from broker.model.sightings import Orphan
@@ -60,6 +60,7 @@ async def test_regions_show_their_clusters_as_last_seen(rig: Rig) -> None:
     rest = await rig.regions.ListRegions(request)
     assert [region.name for region in rest.regions] == ["regions/gamma"]
     assert rest.regions[0].clusters[0].orphans[0].object == "job/x"
+    assert rest.regions[0].store == "gs://of-gamma/broker"
 
 
 async def test_what_a_regions_clusters_say_of_themselves_is_passed_on(rig: Rig) -> None:
@@ -363,3 +364,11 @@ async def test_a_region_tells_where_its_images_are_pulled_from(rig: Rig) -> None
         prefix="r.example/team", login="google", upload="whole", pull_bytes_per_second=100_000_000
     )
     assert not beta.HasField("registry")
+
+
+async def test_images_on_their_way_are_told_with_how_far_they_are(rig: Rig) -> None:
+    name = f"r.example/team/llm@sha256:{'a' * 64}"
+    rig.loops.on_their_way["alpha"] = (ImageOnItsWay(name=name, done_bytes=3, size_bytes=10),)
+    request = region_service_pb2.GetRegionRequest(name="regions/alpha")
+    (told,) = (await rig.regions.GetRegion(request)).image_copies
+    assert told == region_pb2.ImageCopy(image=name, done_bytes=3, size_bytes=10)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from pathlib import Path
@@ -17,6 +17,8 @@ from typing import TypeVar
 from broker.history.commands import BeginIncarnation, RunCommand, SubmitRun
 from broker.loops.content import Content
 from broker.loops.engine import Agents, Parts, make_agents
+from broker.loops.images import Images
+from broker.loops.journeys import Journeys
 from broker.loops.off_loop import at_once
 from broker.loops.outposts import Outpost
 from broker.model.intent import Workload
@@ -40,6 +42,7 @@ from replicator.hashing import OnChunk
 from replicator.stores.directory import DirectoryStore
 from replicator.transfers import Ticket, TransferKey
 from tests.builders import BROKER, make_intent, make_workload
+from tests.fakes.images import FakeRegistries, make_book
 from tests.fakes.readings import HandReadings
 from tests.unit.loops import seeing
 
@@ -47,6 +50,7 @@ T = TypeVar("T")
 
 
 DONE = Outcome(is_done=True)
+ANSWERED_WITHIN = 8  # turns of the event loop
 
 
 class AtOnce:
@@ -140,6 +144,11 @@ class Handheld:
         await agents.validator.tick()
         await agents.placer.tick()
         await agents.carrier.tick()
+        if agents.courier is not None:
+            await agents.courier.tick()
+            # What registries were asked is answered meanwhile.
+            for _ in range(ANSWERED_WITHIN):
+                await asyncio.sleep(0)
 
     async def submit(self, name: str = "digits", workload: Workload | None = None) -> str:
         """Submit a gang of two nodes."""
@@ -198,15 +207,39 @@ async def handheld(
     nodes_free: int = 8,
     key: str = "the log's own",
     runs_at_once: int = 1,
+    registries: FakeRegistries | None = None,
 ) -> AsyncIterator[Handheld]:
     """Make a broker over one scripted cluster in each region; the first is the cheapest.
 
-    With nodes free a single leg gets its grant with its placement.
+    With nodes free a single leg gets its grant with its placement. With ``registries`` each region
+    pulls from one of its own.
     """
+    async with AsyncExitStack() as stack:
+        images = None
+        if registries is not None:
+            asks = await stack.enter_async_context(Journeys(max_parallel=8))
+            copies = await stack.enter_async_context(Journeys(max_parallel=8))
+            images = Images(make_book(*regions), registries, asks=asks, copies=copies)
+        beginning = BeginIncarnation(incarnation=1, is_restored=is_restored, key=key)
+        made = await _made(
+            root, regions, beginning, nodes_free, runs_at_once=runs_at_once, images=images
+        )
+        yield made
+        await made.ledger.close()
+
+
+async def _made(
+    root: Path,
+    regions: tuple[str, ...],
+    begin: BeginIncarnation,
+    nodes_free: int,
+    *,
+    runs_at_once: int,
+    images: Images | None,
+) -> Handheld:
     readings = HandReadings()
     clock = SystemClock(None, readings)
     ledger = open_ledger(root / "broker.db", clock, regions=regions, is_threaded=False)
-    begin = BeginIncarnation(incarnation=1, is_restored=is_restored, key=key)
     await ledger.handle("broker", begin, BROKER)
     clusters, controls, stores = {}, {}, {}
     for index, region in enumerate(regions):
@@ -239,10 +272,10 @@ async def handheld(
             off_loop=at_once,
             clock=clock,
             runs_at_once=runs_at_once,
+            images=images,
         )
     )
-    yield Handheld(ledger, agents, clusters, stores, readings)
-    await ledger.close()
+    return Handheld(ledger, agents, clusters, stores, readings)
 
 
 class NoBundles:

@@ -48,6 +48,7 @@ def wanted(
         is_surveyed=is_surveyed,
         incarnation=3,
         mark="m",
+        book=None,
         now=NOW,
     )
 

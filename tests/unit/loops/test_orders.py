@@ -33,7 +33,7 @@ def test_a_gang_is_told_what_its_training_calls_its_loss() -> None:
     workload = make_workload(env=(("A", "b"),), progress=ProgressSpec(loss_field="train/loss"))
     story = Story(intent=make_intent(workload=workload)).accepted().placed()
     (placement,) = story.run.placements.values()
-    order = orders.queue(story.run, placement, RegionPolicy(), "mark")
+    order = orders.queue(story.run, placement, RegionPolicy(), "mark", None)
     assert order.env == {
         "A": "b",
         "BROKER_CAPACITY_TYPE": placement.site.capacity_type.value,
@@ -46,7 +46,7 @@ def test_a_gang_runs_what_its_image_was_found_to_be() -> None:
     image = PinnedImage(name=f"registry.example/llm@sha256:{'a' * 64}", size_bytes=1)
     story.do(story.submit, AcceptRun(image=image)).placed()
     (placement,) = story.run.placements.values()
-    assert orders.queue(story.run, placement, RegionPolicy(), "mark").image == image.name
+    assert orders.queue(story.run, placement, RegionPolicy(), "mark", None).image == image.name
 
 
 def test_a_gang_gets_the_way_out_and_a_token_only_if_its_run_asks() -> None:
@@ -54,7 +54,7 @@ def test_a_gang_gets_the_way_out_and_a_token_only_if_its_run_asks() -> None:
         workload = make_workload(internet=asked, service_account_token=asked)
         story = Story(intent=make_intent(workload=workload)).accepted().placed()
         (placement,) = story.run.placements.values()
-        order = orders.queue(story.run, placement, RegionPolicy(), "mark")
+        order = orders.queue(story.run, placement, RegionPolicy(), "mark", None)
         assert (order.internet, order.service_account_token) == (asked, asked)
 
 
@@ -90,7 +90,7 @@ async def test_an_embedded_cluster_takes_no_gang_that_needs_a_secret(tmp_path: P
     workload = make_workload(secrets=(SecretRef(name="hub", env="HUB_TOKEN"),))
     story = Story(intent=make_intent(workload=workload)).accepted().placed()
     (placement,) = story.run.placements.values()
-    order = orders.queue(story.run, placement, RegionPolicy(), "mark")
+    order = orders.queue(story.run, placement, RegionPolicy(), "mark", None)
     carried = Orders(silent, DirectoryStore.create(str(tmp_path)), store_s=30.0)
     assert await carried.carry_out(order) == Outcome(
         is_done=False, cause=Cause.REFUSED, message="an embedded cluster keeps no secrets"

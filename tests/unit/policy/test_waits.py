@@ -4,13 +4,22 @@ from decimal import Decimal
 
 import pytest
 
-from broker.history.commands import JudgeStuck, RunCommand, StopEpoch, WithdrawPlacement
+from broker.history.commands import (
+    AcceptRun,
+    JudgeStuck,
+    MarkPrepared,
+    RunCommand,
+    StopEpoch,
+    WithdrawPlacement,
+)
+from broker.model.image import PinnedImage
 from broker.model.policy import RegionPolicy, TeamCaps, TeamStanding
 from broker.model.reasons import Reason
 from broker.model.run import Arrival, Purpose
 from broker.model.states import PlacementState
 from broker.placement.explain import explain
 from broker.placement.patience import ROWS, Remedy
+from tests.builders import Story
 from tests.unit.placement.pictures import make_flavor
 from tests.unit.policy.scene import Scene
 
@@ -42,6 +51,7 @@ CASES = [
 # By name, for what stands in the way of each is not in what its cluster reports of a wait.
 ELSEWHERE = {
     Reason.PREPARING_CONTENT: "test_content_on_its_way_has_a_patience_of_its_own",
+    Reason.IMAGE_NOT_THERE: "test_an_image_that_does_not_come_is_why_a_leg_is_judged",
     Reason.AT_GATE: "test_a_gang_that_nobody_lets_pass_gives_its_nodes_back",
 }
 
@@ -90,6 +100,49 @@ def test_content_on_its_way_has_a_patience_of_its_own() -> None:
     scene.story.wait(1.0)
     assert causes(scene.obeys()) == [Reason.COPY_SLOW]
     assert withdrawn(scene.told_after(10_000.0)) == []
+
+
+IMAGE = PinnedImage(name=f"r.example/llm@sha256:{'a' * 64}", size_bytes=5_000_000_000)
+
+
+def pulling(*regions: str) -> Scene:
+    """Return a scene whose run has an image, and whose regions pull it."""
+    scene = Scene()
+    scene.story = Story(scene.story.run.intent)
+    scene.story.do(scene.story.submit, AcceptRun(image=IMAGE))
+    for region in regions:
+        scene.view.apply_registry(region, 1e8)
+    return scene
+
+
+def test_an_image_that_does_not_come_is_why_a_leg_is_judged() -> None:
+    scene = pulling("alpha")
+    scene.story.placed()
+    assert causes(scene.told_after(1_799.0)) == []
+    scene.view.tell_image(IMAGE.name, "alpha", (Reason.IMAGE_NOT_THERE, "it is being copied"))
+    scene.story.wait(1.0)
+    (verdict,) = [one for one in scene.told() if isinstance(one, JudgeStuck)]
+    assert verdict.cause is Reason.IMAGE_NOT_THERE
+    assert verdict.evidence.endswith("in alpha: it is being copied")
+    scene.obeys()
+    assert causes(scene.told_after(10.0)) == []
+
+
+def test_a_leg_is_queued_once_its_image_is_there_and_waits_where_it_was_taken() -> None:
+    scene = pulling("alpha")
+    scene.story.placed()
+    prepared = [one for one in scene.told() if isinstance(one, MarkPrepared)]
+    scene.view.apply_image(IMAGE.name, "alpha", is_there=True)
+    there = [one for one in scene.told() if isinstance(one, MarkPrepared)]
+    scene.view.apply_image(IMAGE.name, "alpha", is_there=False)
+    gone = [one for one in scene.told() if isinstance(one, MarkPrepared)]
+    assert (prepared, len(there), gone) == ([], 1, [])
+
+
+def test_a_region_that_pulls_no_images_waits_for_none() -> None:
+    scene = pulling("beta")
+    scene.story.placed()
+    assert any(isinstance(one, MarkPrepared) for one in scene.told())
 
 
 def test_a_gang_that_nobody_lets_pass_gives_its_nodes_back() -> None:

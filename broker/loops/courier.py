@@ -1,0 +1,262 @@
+"""The courier: has the images of runs copied to the registries of the regions where they may start.
+
+The rule: ahead of need, and never instead of it: what a waiting leg lacks goes before what is only
+likely. What is in flight is finished; a copy counts when its registry answers for it. Read
+``Courier.tick`` first.
+"""
+
+from collections import Counter
+from dataclasses import dataclass
+
+from broker.loops.carrying import likely_regions
+from broker.loops.content import ContentError
+from broker.loops.desk import Clock, Desk, putting_back
+from broker.loops.egress import Egress
+from broker.loops.image_vouching import ImageVoucher
+from broker.loops.images import Images
+from broker.loops.later import MESSAGE_MAX, Later
+from broker.loops.roster import Roster
+from broker.loops.sight import Sight
+from broker.model.image import ImageOnItsWay, PinnedImage
+from broker.model.moment import Moment
+from broker.model.reasons import Reason
+from broker.model.run import Run
+from broker.placement.line import Agenda
+from broker.placement.view import View
+from broker.store.feed import Changes
+from replicator.errors import RegistryBusy
+
+WISHES_LAST_S = 60.0  # where the next start is likely changes with prices and stockouts
+DUE_PER_TICK = 256
+LOOKED_FOR_PER_TICK = 64  # each is a request, and most are answered from what is known
+KNOWN_S = 600.0  # an image that was seen there is copied no more; a start looks again
+COPIES_AT_ONCE = 2
+MEASURED_BYTES = 16 << 20  # what is smaller is all start-up
+
+_Key = tuple[str, str]  # an image's name and a region
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Wish:
+    """Which regions are to have a run's image; a leg waits in the first ``needed`` of them."""
+
+    image: PinnedImage
+    regions: tuple[str, ...]
+    needed: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Moving:
+    """A copy under way; ``source`` is the region that it leaves, empty for none of ours."""
+
+    image: PinnedImage
+    origin: str
+    source: str
+    began_s: float
+
+
+class Courier:
+    """Moves images for all runs."""
+
+    def __init__(
+        self,
+        *,
+        desk: Desk,
+        roster: Roster,
+        sight: Sight,
+        view: View,
+        images: Images,
+        voucher: ImageVoucher,
+        egress: Egress,
+        wake: Changes,
+        clock: Clock,
+    ) -> None:
+        """Make it. ``wake`` are the placer's changes: it is told when an image has come."""
+        self._desk = desk
+        self._roster = roster
+        self._view = view
+        self._images = images
+        self._voucher = voucher
+        self._egress = egress
+        self._wake = wake
+        self._clock = clock
+        self._wishes: dict[str, _Wish] = {}
+        self._again = Agenda()
+        self._moving: dict[_Key, _Moving] = {}
+        self._later: Later[_Key] = Later(clock)
+        self._failures: Counter[_Key] = Counter()
+        self.changes = desk.log.feed.subscribe()
+        self.changes.add(set(roster.names()))
+        sight.subscribe(self.changes)
+
+    async def tick(self) -> None:
+        """Collect what has arrived, look for what is wanted, and start what is missing."""
+        self._roster.refresh()
+        now = self._clock.now()
+        changed = self.changes.take()
+        with putting_back(self.changes, changed):
+            names = {one for one in changed if "/runs/" in one}
+            for name in sorted(names | set(self._again.due(now.elapsed_s, DUE_PER_TICK))):
+                self._wish(name, now)
+            for key in tuple(self._moving):
+                await self._ask(key)
+        wanted = self._wanted()
+        for key, image in wanted[:LOOKED_FOR_PER_TICK]:
+            await self._look(key, image, now)
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether work is under way whose outcome the next tick should collect soon."""
+        return bool(self._moving) or self._images.asks.is_busy
+
+    def on_their_way(self, region: str) -> tuple[ImageOnItsWay, ...]:
+        """Return the images that are being copied to a region, and how far each is."""
+        return tuple(
+            ImageOnItsWay(
+                name=self._images.book.name_in(name, region),
+                done_bytes=self._images.brought_bytes(name, region) or 0,
+                size_bytes=moving.image.size_bytes,
+            )
+            for (name, to), moving in self._moving.items()
+            if to == region
+        )
+
+    # ---- What is wanted -------------------------------------------------------------------------
+
+    def _wish(self, name: str, now: Moment) -> None:
+        run = self._desk.log.run(name)
+        wish = None if run is None or run.is_ended else self._wish_of(run, now)
+        if wish is None:
+            self._wishes.pop(name, None)
+            self._again.drop(name)
+            return
+        self._wishes[name] = wish
+        self._again.set(name, now.elapsed_s + WISHES_LAST_S)
+
+    def _wish_of(self, run: Run, now: Moment) -> _Wish | None:
+        if run.image is None:
+            return None
+        book = self._images.book
+        waiting = dict.fromkeys(leg.site.region for leg in run.waiting_placements)
+        needed = [region for region in waiting if book.is_pulled_in(region)]
+        likely = [
+            region
+            for region in likely_regions(self._view, run, now)
+            if region not in waiting and book.shelf_of(region) is not None
+        ]
+        # As many as its region's policy has checkpoints copied ahead.
+        ahead = [one for at, one in enumerate(likely) if at < self._copies(one)]
+        return _Wish(image=run.image, regions=(*needed, *ahead), needed=len(needed))
+
+    def _copies(self, region: str) -> int:
+        return self._view.region(region).policy.checkpoint_copies
+
+    def _wanted(self) -> list[tuple[_Key, PinnedImage]]:
+        """Return what is not known to be there: what a leg waits for first, by rank of its run."""
+        runs = [run for name in self._wishes if (run := self._desk.log.run(name)) is not None]
+        runs.sort(key=lambda run: (-run.terms.priority, run.created.elapsed_s, run.name))
+        wishes = [self._wishes[run.name] for run in runs]
+        found: dict[_Key, PinnedImage] = {}
+        for wish in wishes:
+            for region in wish.regions[: wish.needed]:
+                found.setdefault((wish.image.name, region), wish.image)
+        for wish in wishes:
+            for region in wish.regions[wish.needed :]:
+                found.setdefault((wish.image.name, region), wish.image)
+        return [(key, image) for key, image in found.items() if key not in self._moving]
+
+    # ---- Copies ---------------------------------------------------------------------------------
+
+    async def _look(self, key: _Key, image: PinnedImage, now: Moment) -> None:
+        name, region = key
+        if self._later.is_too_soon(key):
+            return
+        is_there = self._voucher.is_there(image, region, within_s=KNOWN_S)
+        if is_there:
+            self._failures.pop(key, None)
+        if is_there is not False or len(self._moving) >= COPIES_AT_ONCE:
+            return
+        origin = self._origin(key)
+        source = self._source(name, origin)
+        if self._images.book.spot_in(name, region) == self._images.book.source(name):
+            # It is where it was found once, and nowhere else that is known.
+            told = (Reason.IMAGE_NOT_THERE, f"{name} is gone from its registry; push it anew")
+            self._view.tell_image(name, region, told)
+            if not origin:
+                return
+        if not self._may_leave(source, image):
+            return
+        self._egress.book(source, image.size_bytes)
+        self._moving[key] = _Moving(
+            image=image, origin=origin, source=source, began_s=now.elapsed_s
+        )
+        word = f"{self._images.book.name_in(name, region)} is being copied there"
+        self._view.tell_image(name, region, (Reason.IMAGE_NOT_THERE, word))
+        await self._ask(key)
+
+    def _origin(self, key: _Key) -> str:
+        """Return from where to try: its own registry, or, when that failed, who else has it."""
+        name, region = key
+        others = sorted(self._view.image_regions.get(name, frozenset()) - {region})
+        book = self._images.book
+        known = ["", *(one for one in others if book.shelf_of(one) is not None)]
+        if book.spot_in(name, region) == book.source(name):
+            known = known[1:] or [""]
+        return known[self._failures[key] % len(known)]
+
+    def _source(self, name: str, origin: str) -> str:
+        """Return the region that a copy leaves, empty when its registry is of none."""
+        spot = self._images.book.source(name)
+        return origin or ("" if spot is None else spot.shelf.region)
+
+    def _may_leave(self, source: str, image: PinnedImage) -> bool:
+        """Whether a region's budget for the hour lets an image out; one that is new lets any."""
+        allowed = self._view.region(source).policy.egress_budget_bytes_per_hour if source else None
+        sent = self._egress.sent_bytes(source)
+        return sent == 0 or image.size_bytes <= self._egress.left_bytes(source, allowed)
+
+    async def _ask(self, key: _Key) -> None:
+        name, region = key
+        moving = self._moving[key]
+        try:
+            sent_bytes = self._images.bring(name, moving.origin, region)
+        except ContentError as error:
+            del self._moving[key]
+            await self._failed(key, error)
+            return
+        if sent_bytes is None:
+            return
+        del self._moving[key]
+        self._failures.pop(key, None)
+        self._egress.book(moving.source, sent_bytes - moving.image.size_bytes)
+        self._measure(region, moving, sent_bytes)
+        self._view.apply_image(name, region, is_there=True)
+        self._wake.add(self._who_wants(key))
+
+    async def _failed(self, key: _Key, error: ContentError) -> None:
+        name, region = key
+        self._failures[key] += 1
+        said = self._later.failed(key, region, error)
+        if isinstance(error, RegistryBusy) and error.retry_after_s is not None:
+            self._later.put_off(key, error.retry_after_s)
+        word = f"{name} could not be copied to {region}: {error}"[:MESSAGE_MAX]
+        self._view.tell_image(name, region, (Reason.IMAGE_NOT_THERE, word))
+        for run in sorted(self._who_wants(key)):
+            await self._desk.tell(run, *said)
+
+    def _who_wants(self, key: _Key) -> set[str]:
+        name, region = key
+        return {
+            run
+            for run, wish in self._wishes.items()
+            if wish.image.name == name and region in wish.regions
+        }
+
+    def _measure(self, region: str, moving: _Moving, sent_bytes: int) -> None:
+        """Tell the view how fast images come into a region."""
+        took_s = self._clock.now().since(moving.began_s)
+        if sent_bytes < MEASURED_BYTES or took_s <= 0.0:
+            return
+        rate = sent_bytes / took_s
+        former = self._view.image_rates.get(region, rate)
+        self._view.apply_image_rate(region, 0.7 * former + 0.3 * rate)

@@ -1,0 +1,122 @@
+"""brokerd over real registries: a tag is kept by digest, copied, and its run starts then.
+
+The rule it keeps: the daemon, its clusters and the registries are real processes, and what lies in
+a registry is read from its disk.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from broker.sdk import Client, find
+from broker.v1 import errors_pb2, run_pb2
+from tests.cli.brokerd import Daemon, running, until
+from tests.registry.conftest import Town
+from tests.registry.pushing import Pusher, multi_arch
+
+WITHIN_S = 120.0
+TREE = Path(__file__).parents[2]
+TEAM, HOME = "sky", "us-east4"
+OVER = (run_pb2.RUN_STATE_SUCCEEDED, run_pb2.RUN_STATE_REJECTED, run_pb2.RUN_STATE_FAILED)
+Name = Callable[[], str]
+
+
+@pytest.fixture(scope="module")
+def daemon(town: Town) -> Iterator[Daemon]:
+    def configure(data: Path) -> Path:
+        config = data / "brokerd.toml"
+        config.write_text(
+            f"[[registries]]\nprefix = '{town.near.name}'\nplain_http = true\n"
+            f"[[registries]]\nprefix = '{town.locked.name}'\nplain_http = true\n"
+            f"[[registries]]\nprefix = '{town.far.name}/copies'\nplain_http = true\n"
+            f"region = '{HOME}'\n"
+        )
+        return config
+
+    with running(configure) as daemon:
+        yield daemon
+
+
+def broker(daemon: Daemon, *words: str) -> subprocess.CompletedProcess[str]:
+    """Run a command of the broker's."""
+    mine = {"HOME": str(daemon.data), "BROKER_SERVER": daemon.server, "BROKER_TEAM": TEAM}
+    return subprocess.run(
+        [sys.executable, "-m", "broker.cli", *words],
+        capture_output=True,
+        text=True,
+        timeout=WITHIN_S,
+        check=False,
+        env={**os.environ, **mine, "BROKER_USER": "ann", "PYTHONPATH": str(TREE)},
+        cwd=daemon.data,
+    )
+
+
+def submitted(daemon: Daemon, name: str, image: str) -> run_pb2.Run:
+    """Submit a gang that does nothing, and return its run once it is over."""
+    asked = ("--name", name, "--no-workdir", "--image", image, "--region", HOME)
+    broker(daemon, "submit", *asked, "--hardware", "1xH100", "--capacity", "spot", "--", "true")
+    found = run_pb2.Run()
+    with Client(find(server=daemon.server, team=TEAM, user="ann")) as client:
+
+        def is_over() -> bool:
+            found.CopyFrom(client.runs.get(f"teams/{TEAM}/runs/{name}"))
+            return found.state in OVER
+
+        until(is_over, WITHIN_S, f"{name} is over")
+    return found
+
+
+def test_a_tag_is_kept_by_digest_and_copied_and_its_run_starts(
+    town: Town, daemon: Daemon, repository: Name
+) -> None:
+    here = repository()
+    digest = multi_arch(Pusher(town.near, here), tag="v1")["digest"]
+    run = submitted(daemon, "tagged", f"{town.near.name}/{here}:v1")
+    assert (run.state, run.image) == (
+        run_pb2.RUN_STATE_SUCCEEDED,
+        f"{town.near.name}/{here}@{digest}",
+    )
+    assert digest in town.far.manifests(f"copies/{here}")
+    assert town.far.blobs(f"copies/{here}") == town.near.blobs(here)
+
+
+def test_ways_not_to_run_are_told_apart(town: Town, daemon: Daemon, repository: Name) -> None:
+    here = repository()
+    Pusher(town.near, here).image(platform="linux/arm64", tag="arm")
+    told = {
+        name: submitted(daemon, name, image).why
+        for name, image in {
+            "missing": f"{town.near.name}/{here}:other",
+            "arm": f"{town.near.name}/{here}:arm",
+            "locked": f"{town.locked.name}/{here}:v1",
+        }.items()
+    }
+    assert {name: why.reason for name, why in told.items()} == {
+        "missing": errors_pb2.REASON_IMAGE_MISSING,
+        "arm": errors_pb2.REASON_IMAGE_NOT_FOR_PLATFORM,
+        "locked": errors_pb2.REASON_REGISTRY_LOGIN_REFUSED,
+    }
+    assert "linux/amd64; it is for linux/arm64" in told["arm"].message
+
+
+def test_doctor_finds_the_login_that_lacks_and_leaves_nothing_behind(
+    town: Town, daemon: Daemon
+) -> None:
+    checks = json.loads(broker(daemon, "doctor", "--output", "json").stdout)["checks"]
+    found = {each["what"]: each["is_well"] for each in checks if " registry " in each["what"]}
+    assert found == {
+        f"{HOME} registry {town.far.name}/copies": True,
+        f"{HOME} registry {town.near.name}": True,
+        f"{HOME} registry {town.locked.name}": False,
+    }
+    probed = "copies/broker-doctor"
+    assert (town.far.manifests(probed), town.far.blobs(probed)) == (set(), set())
+    shown = broker(daemon, "regions", "show", HOME).stdout
+    assert f"images are pulled from {town.far.name}/copies" in shown

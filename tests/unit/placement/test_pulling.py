@@ -1,0 +1,59 @@
+"""What an image costs a start: a copy where it is not, and the pull by machines that are new."""
+
+import pytest
+
+from broker.history.commands import AcceptRun
+from broker.history.lineage import resumable
+from broker.model.capacity import Certainty
+from broker.model.image import PinnedImage
+from broker.model.run import Run
+from broker.placement.content import IMAGE_RATE, content_s
+from broker.placement.explain import explain
+from broker.placement.forecast import GATE_S, SPREAD
+from broker.placement.view import View
+from tests.builders import Story
+from tests.unit.placement.pictures import make_cluster, make_flavor
+
+IMAGE = PinnedImage(name=f"r.example/llm@sha256:{'a' * 64}", size_bytes=6_000_000_000)
+
+
+def waiting(image: PinnedImage | None = IMAGE) -> tuple[Story, View]:
+    """Return a run with an image, and a region with nodes free for it that pulls at 100 MB/s."""
+    story, view = Story(), View(resumable)
+    story.do(story.submit, AcceptRun(image=image))
+    flavor = make_flavor("alpha", region="alpha", accelerator="h100", nodes_free=8)
+    view.apply_cluster(make_cluster(flavor))
+    view.apply_registry("alpha", 1e8)
+    view.apply_run(story.run)
+    return story, view
+
+
+def copied_s(view: View, run: Run) -> float:
+    return content_s(view, run, "alpha")
+
+
+def test_an_image_that_is_not_in_a_region_is_on_its_way_there_first() -> None:
+    story, view = waiting()
+    assert copied_s(view, story.run) == IMAGE.size_bytes / IMAGE_RATE
+    view.apply_image_rate("alpha", 1e9)
+    assert copied_s(view, story.run) == 6.0
+    view.apply_image(IMAGE.name, "alpha", is_there=True)
+    assert copied_s(view, story.run) == 0.0
+    view.apply_image(IMAGE.name, "alpha", is_there=False)
+    assert copied_s(view, story.run) == 6.0
+
+
+def test_a_start_takes_as_long_as_its_machines_pull() -> None:
+    story, view = waiting()
+    (offer,) = explain(view, story.run, story.now).offers
+    assert (offer.forecast.p50_s, offer.forecast.p90_s) == (GATE_S + 60.0, GATE_S * SPREAD + 60.0)
+    assert offer.forecast.certainty is Certainty.NODES_FREE
+    assert "its image is pulled in 60 s" in offer.forecast.basis
+
+
+@pytest.mark.parametrize("region", ["alpha", "beta"])
+def test_what_pulls_nothing_waits_for_nothing(region: str) -> None:
+    story, view = waiting(None)
+    assert (view.pull_s(story.run, region), view.lacks_image(story.run, region)) == (0.0, False)
+    other, _ = waiting()
+    assert (view.pull_s(other.run, "beta"), view.lacks_image(other.run, "beta")) == (0.0, False)
