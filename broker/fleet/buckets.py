@@ -20,7 +20,7 @@ from regions.launcher.bucket import ENDPOINT, BucketStore
 from regions.launcher.store import Store, StoreError
 from regions.launcher.tokens import NoToken, Tokens
 from replicator.errors import StoreForbidden
-from replicator.stores.gcs import PATIENCE, Access, GcsStore, open_access, read_location
+from replicator.stores.gcs import PATIENCE, Access, GcsStore, Notes, open_access, read_location
 from replicator.stores.port import ContentStore
 
 CALL_S = 4.0
@@ -30,8 +30,10 @@ CALL_S = 4.0
 class Doors:
     """Opens buckets, with one identity for all. Threads may share it."""
 
-    def __init__(self, settings: Buckets) -> None:
+    def __init__(self, settings: Buckets, notes: Path) -> None:
+        """Make them; ``notes`` is the folder for what is under way."""
         self._settings = settings
+        self._notes = Notes(notes)
         self._turn = threading.Lock()
         self._access: Access | None = None
         self._records: dict[str, BucketStore] = {}
@@ -59,7 +61,7 @@ class Doors:
 
     def content(self, location: str) -> GcsStore:
         """Return the replicator's kind of store. Raises StartError."""
-        return GcsStore(self.access, read_location(location), PATIENCE)
+        return GcsStore(self.access, read_location(location), PATIENCE, self._notes)
 
     def close(self) -> None:
         """Let go of all connections."""

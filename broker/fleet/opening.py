@@ -31,7 +31,7 @@ def open_fleet(config: Config, data: Path) -> Fleet:
 
 
 def _open(config: Config, data: Path) -> Fleet:
-    places = Places(config.buckets)
+    places = Places(config.buckets, data)
     if not config.clusters:
         default = default_worlds(data).items()
         return Fleet(members=tuple(_embedded(d, w, places) for d, w in default), places=places)

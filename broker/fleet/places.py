@@ -19,6 +19,10 @@ if TYPE_CHECKING:
     from broker.fleet.buckets import Doors
 
 
+COPIES = "copies"
+"""The folder of brokerd's data in which it is noted what is under way to buckets."""
+
+
 class Place(Protocol):
     """Where one region's store is, as brokerd reaches it. Two that are equal in ``location`` are
     one store."""
@@ -90,8 +94,10 @@ class DirectoryPlace:
 class Places:
     """Finds places by what a configuration calls them."""
 
-    def __init__(self, settings: Buckets) -> None:
+    def __init__(self, settings: Buckets, data: Path) -> None:
+        """Make them; ``data`` is brokerd's own directory."""
         self._settings = settings
+        self._data = data
         self._doors: Doors | None = None
 
     def at(self, text: str) -> Place:
@@ -108,7 +114,7 @@ class Places:
                 f"{text}: Google's libraries are not installed here ({error.name}): pip install"
                 " 'capacity-broker[gcp]' brings them"
             ) from error
-        self._doors = self._doors or Doors(self._settings)
+        self._doors = self._doors or Doors(self._settings, self._data / COPIES)
         return BucketPlace(location=location_of(text), doors=self._doors)
 
     def close(self) -> None:

@@ -4,6 +4,7 @@ import itertools
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from google.auth.credentials import AnonymousCredentials
@@ -19,7 +20,7 @@ from replicator.checkpoint.formats import Format
 from replicator.checkpoint.verify import Depth, Health, is_ready, verify
 from replicator.errors import ReplicatorError
 from replicator.stores import Entry
-from replicator.stores.gcs import PATIENCE, Access, GcsStore, Location, open_access
+from replicator.stores.gcs import PATIENCE, Access, GcsStore, Location, Notes, open_access
 from tests.fakes.checkpoints import PATH, save, unheard
 from tests.fakes.gcs import CUT, LOST, FakeGcs, serve
 from tests.fakes.gcs.faults import Fault
@@ -35,9 +36,10 @@ FAULTS = st.lists(st.sampled_from([None, None, 503, 429, CUT, LOST, MEDDLE]), ma
 class Cloud:
     """A fake that lasts for a module; each example has buckets of its own."""
 
-    def __init__(self, fake: FakeGcs, access: Access, tokens: str) -> None:
+    def __init__(self, fake: FakeGcs, access: Access, tokens: str, notes: Path) -> None:
         self.fake = fake
         self.access = access
+        self.notes = Notes(notes)
         self.tokens = tokens
         self.numbers = itertools.count()
 
@@ -53,7 +55,7 @@ class Cloud:
 
     def content(self, bucket: str) -> GcsStore:
         """Make a store of content in a bucket."""
-        store = GcsStore(self.access, Location(bucket=bucket, folder=""), HASTY)
+        store = GcsStore(self.access, Location(bucket=bucket, folder=""), HASTY, self.notes)
         store.create()
         return store
 
@@ -65,10 +67,10 @@ class Cloud:
 
 
 @pytest.fixture(scope="module")
-def cloud() -> Iterator[Cloud]:
+def cloud(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cloud]:
     with serve() as fake, serve_tokens(lambda token: None) as metadata:
         access = open_access(AnonymousCredentials(), fake.url)
-        yield Cloud(fake, access, metadata.url)
+        yield Cloud(fake, access, metadata.url, tmp_path_factory.mktemp("notes"))
         access.close()
 
 

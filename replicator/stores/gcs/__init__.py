@@ -9,6 +9,7 @@ client along. Read ``store.GcsStore`` first.
 from replicator.stores.gcs.access import Access, open_access
 from replicator.stores.gcs.calls import PATIENCE, Patience
 from replicator.stores.gcs.location import Location, read_location
+from replicator.stores.gcs.notes import Notes
 from replicator.stores.gcs.store import GcsStore
 
 __all__ = [
@@ -16,6 +17,7 @@ __all__ = [
     "Access",
     "GcsStore",
     "Location",
+    "Notes",
     "Patience",
     "open_access",
     "read_location",

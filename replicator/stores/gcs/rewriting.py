@@ -7,12 +7,14 @@ lost is judged. Read ``copy_over`` first.
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 
 from google.cloud import storage
 
-from replicator.errors import StoreError
+from replicator.errors import StoreError, StoreUnreachable
 from replicator.stores.gcs.calls import Unmet
+from replicator.stores.gcs.notes import Notes
 from replicator.stores.gcs.objects import ROUNDS, Objects, Seen, seen_of
 from replicator.stores.gcs.uploading import WRITE
 
@@ -21,7 +23,11 @@ SOURCE_GENERATION = "broker-source-generation"
 
 
 def copy_over(
-    source: Objects, origin: Seen, target: Objects, on_bytes: Callable[[int], None]
+    source: Objects,
+    origin: Seen,
+    target: Objects,
+    notes: Notes,
+    on_bytes: Callable[[int], None],
 ) -> Seen:
     """Make the target hold the object ``origin`` under its name; at once, if it does already.
 
@@ -34,7 +40,7 @@ def copy_over(
         if there is not None and there.has_bytes_of(origin):
             return there
         try:
-            copied = _rewrite(source, origin, target, there, on_bytes)
+            copied = _rewrite(source, origin, target, there, _Way(notes, on_bytes))
         except Unmet:
             continue
         if not copied.has_bytes_of(origin):
@@ -44,15 +50,23 @@ def copy_over(
     raise StoreError(name, "others write to it all the time")
 
 
-def _rewrite(
-    source: Objects,
-    origin: Seen,
-    target: Objects,
-    there: Seen | None,
-    on_bytes: Callable[[int], None],
-) -> Seen:
+@dataclass(frozen=True, slots=True)
+class _Way:
+    """Who is told how far a copy is: the caller, and whoever goes on with it after a kill."""
+
+    notes: Notes
+    on_bytes: Callable[[int], None]
+
+
+def _rewrite(source: Objects, origin: Seen, target: Objects, there: Seen | None, way: _Way) -> Seen:
     """Ask until it is done. All calls have the same arguments, or their token would not hold."""
     name = origin.entry.name
+    about = f"rewrite {target.location}{name}"
+    meant = {
+        "source": f"{source.location}{name}",
+        "generation": origin.entry.generation,
+        "there": there.entry.generation if there else "",
+    }
     pinned = source.blob(name, origin.generation)
     copy = _described(source, origin, target)
 
@@ -67,11 +81,25 @@ def _rewrite(
         )
         return answer
 
-    token, done = None, 0
+    noted = way.notes.read(about)
+    token = noted.get("token") if {key: noted.get(key) for key in meant} == meant else None
+    is_taken_up, done = token is not None, 0
     while True:
-        token, rewritten, _ = target.caller.ask(name, partial(once, token))
-        on_bytes(rewritten - done)
-        done = rewritten
+        try:
+            token, rewritten, _ = target.caller.ask(name, partial(once, token))
+        except StoreError as error:
+            if not is_taken_up or isinstance(error, StoreUnreachable | Unmet):
+                raise
+            # The store knows the token no more: it is begun anew.
+            token, is_taken_up = None, False
+            continue
+        if token is None:
+            way.notes.drop(about)
+        else:
+            way.notes.write(about, {**meant, "token": token})
+        # Of one that is taken up the first answer counts what came before, too.
+        way.on_bytes(0 if is_taken_up else rewritten - done)
+        done, is_taken_up = rewritten, False
         if token is None:
             return seen_of(name, copy)
 

@@ -41,6 +41,17 @@ class Session:
         except Missing:
             raise StoreError(self.name, "its upload is not known any more") from None
 
+    def ask(self) -> None:
+        """Learn how much the store has, of a session that was begun before.
+
+        Raises StoreError when it knows it no more.
+        """
+        self.is_unsure = True
+        try:
+            self.caller.ask(self.name, lambda: self._put(b"", "bytes */*", ""))
+        except Missing:
+            raise StoreError(self.name, "its upload is not known any more") from None
+
     def cancel(self) -> None:
         """Let the store forget what came. It would by itself, after a week."""
         with suppress(requests.RequestException):

@@ -13,6 +13,7 @@ from replicator.stores.gcs.access import Access
 from replicator.stores.gcs.calls import Caller, Missing, Patience
 from replicator.stores.gcs.listing import Folder, listed
 from replicator.stores.gcs.location import Location
+from replicator.stores.gcs.notes import Notes
 from replicator.stores.gcs.objects import Objects, Seen, generation_of
 from replicator.stores.gcs.rewriting import copy_over
 from replicator.stores.gcs.uploading import Uploading
@@ -29,10 +30,13 @@ from replicator.stores.port import ContentReader, Entry, Listing, Refused
 class GcsStore:
     """A ContentStore over ``location``, which also copies from others of its kind by itself."""
 
-    def __init__(self, access: Access, location: Location, patience: Patience) -> None:
+    def __init__(
+        self, access: Access, location: Location, patience: Patience, notes: Notes
+    ) -> None:
         self._location = location
         self._objects = Objects(access=access, location=location, caller=Caller(patience=patience))
-        self._uploading = Uploading(objects=self._objects)
+        self._notes = notes
+        self._uploading = Uploading(objects=self._objects, notes=notes)
         self._is_marked = False
 
     def __repr__(self) -> str:
@@ -144,7 +148,7 @@ class GcsStore:
         other = _of_google(source)
         origin = other._pinned(checked_content(name), generation)
         try:
-            return copy_over(other._objects, origin, self._objects, on_chunk).entry
+            return copy_over(other._objects, origin, self._objects, self._notes, on_chunk).entry
         except Missing:
             self._require_marker()
             raise other._moved(name) from None

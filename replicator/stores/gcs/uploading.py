@@ -13,8 +13,9 @@ from itertools import chain
 import google_crc32c
 from google.cloud import storage
 
-from replicator.errors import StoreError
+from replicator.errors import Cancelled, StoreError, StoreUnreachable
 from replicator.stores.gcs.calls import Unmet
+from replicator.stores.gcs.notes import Notes
 from replicator.stores.gcs.objects import ROUNDS, Objects, Seen, crc32c_of, encoded, seen_of
 from replicator.stores.gcs.pieces import Piece, in_pieces
 from replicator.stores.gcs.session import Session
@@ -30,6 +31,7 @@ class Uploading:
     """Writes objects of one store."""
 
     objects: Objects
+    notes: Notes
 
     def write(self, name: str, chunks: Iterable[bytes], *, replaces: bool) -> Seen | None:
         """Write an object whole; None when one is there that may not be replaced."""
@@ -72,9 +74,12 @@ class Uploading:
 
     def _large(self, name: str, pieces: Iterable[Piece], *, replaces: bool) -> Seen | None:
         """Write in a session, which can end in one object only, however often it is sent to."""
-        word, checksum, size_bytes = secrets.token_hex(16), google_crc32c.Checksum(), 0
+        checksum, size_bytes = google_crc32c.Checksum(), 0
+        about = f"{'put' if replaces else 'create'} {self.objects.location}{name}"
         try:
-            session = self._start(name, word, replaces=replaces)
+            session, word = self._taken_up(name, about) or self._begun(
+                name, about, replaces=replaces
+            )
         except Unmet:
             return None
         try:
@@ -83,14 +88,47 @@ class Uploading:
                 size_bytes = piece.end
                 session.send(piece, encoded(checksum))
         except Unmet:
+            self.notes.drop(about)
             return self._own(name, word, size_bytes, encoded(checksum))
+        except (Cancelled, StoreUnreachable):
+            raise  # the next write goes on with it
         except Exception:
+            self.notes.drop(about)
             session.cancel()
             raise
+        self.notes.drop(about)
         own = self._own(name, word, size_bytes, encoded(checksum))
         if own is None:
             raise StoreError(name, "somebody else replaced it as soon as it was written")
         return own
+
+    def _taken_up(self, name: str, about: str) -> tuple[Session, str] | None:
+        """Return the session, with its word, of a write that was broken off, if the store has it.
+
+        Whether its bytes are those that come now is for the store to say, at its end.
+        """
+        noted = self.notes.read(about)
+        if not noted.keys() >= {"address", "word"}:
+            return None
+        session = self._session(name, noted["address"])
+        try:
+            session.ask()
+        except StoreUnreachable:
+            raise
+        except StoreError:
+            self.notes.drop(about)
+            return None
+        return session, noted["word"]
+
+    def _begun(self, name: str, about: str, *, replaces: bool) -> tuple[Session, str]:
+        word = secrets.token_hex(16)
+        session = self._start(name, word, replaces=replaces)
+        self.notes.write(about, {"address": session.address, "word": word})
+        return session, word
+
+    def _session(self, name: str, address: str) -> Session:
+        transport = self.objects.access.session
+        return Session(name=name, address=address, transport=transport, caller=self.objects.caller)
 
     def _start(self, name: str, word: str, *, replaces: bool) -> Session:
         blob = self._blob(name, word)
@@ -105,8 +143,7 @@ class Uploading:
                 retry=None,
             ),
         )
-        transport = self.objects.access.session
-        return Session(name=name, address=address, transport=transport, caller=caller)
+        return self._session(name, address)
 
     def _own(self, name: str, word: str, size_bytes: int, crc32c: str) -> Seen | None:
         """Return the object if it is the one of this write; None when it is another, or none."""

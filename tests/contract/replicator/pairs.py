@@ -10,10 +10,12 @@ import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from google.auth.credentials import AnonymousCredentials
 
-from replicator.stores.gcs import PATIENCE, Access, GcsStore, Location, open_access
+from replicator.stores.gcs import PATIENCE, Access, GcsStore, Location, Notes, open_access
 from tests.fakes.gcs import FakeGcs, serve
 
 BUCKETS = tuple(filter(None, os.environ.get("BROKER_TEST_BUCKETS", "").split(",")))
@@ -30,21 +32,22 @@ class Pair:
     source: GcsStore
     destination: GcsStore
     access: Access
+    notes: Notes
     fake: FakeGcs | None
 
 
 @contextmanager
 def fake_pair() -> Iterator[Pair]:
     """Serve two buckets that do not last."""
-    with serve() as fake:
-        access = open_access(AnonymousCredentials(), fake.url)
+    with serve() as fake, TemporaryDirectory() as folder:
+        access, notes = open_access(AnonymousCredentials(), fake.url), Notes(Path(folder))
         stores = []
         for bucket, location in (("east", "us-east4"), ("west", "us-west1")):
             fake.cloud.make_bucket(bucket, location, "STANDARD")
-            stores.append(GcsStore(access, Location(bucket=bucket, folder="broker/"), BRIEF))
+            stores.append(GcsStore(access, Location(bucket=bucket, folder="broker/"), BRIEF, notes))
             stores[-1].create()
         try:
-            yield Pair(stores[0], stores[1], access, fake)
+            yield Pair(stores[0], stores[1], access, notes, fake)
         finally:
             access.close()
 
@@ -53,16 +56,19 @@ def fake_pair() -> Iterator[Pair]:
 def real_pair() -> Iterator[Pair]:
     """Use folders of two buckets that do, and leave them as they were."""
     access = open_access(None, None)
-    folder = f"broker-test-{secrets.token_hex(8)}/"
-    stores = [
-        GcsStore(access, Location(bucket=bucket, folder=folder), PATIENCE) for bucket in BUCKETS
-    ]
-    try:
-        for store in stores:
-            store.create()
-        yield Pair(stores[0], stores[1], access, None)
-    finally:
-        for bucket in BUCKETS:
-            for blob in access.client.list_blobs(bucket, prefix=folder):
-                blob.delete()
-        access.close()
+    prefix = f"broker-test-{secrets.token_hex(8)}/"
+    with TemporaryDirectory() as folder:
+        notes = Notes(Path(folder))
+        stores = [
+            GcsStore(access, Location(bucket=bucket, folder=prefix), PATIENCE, notes)
+            for bucket in BUCKETS
+        ]
+        try:
+            for store in stores:
+                store.create()
+            yield Pair(stores[0], stores[1], access, notes, None)
+        finally:
+            for bucket in BUCKETS:
+                for blob in access.client.list_blobs(bucket, prefix=prefix):
+                    blob.delete()
+            access.close()

@@ -2,6 +2,7 @@
 
 import asyncio
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from broker.config import Buckets
 from broker.fleet.fleet import Links, Work
@@ -43,7 +44,7 @@ async def test_clusters_that_were_lost_together_are_brought_back_together() -> N
         regions=("here",) * TOGETHER,
         shared=(),
         troubles=tuple,
-        places=Places(Buckets()),
+        places=Places(Buckets(), Path("/nowhere")),
     )
     async with asyncio.timeout(10):
         await made.mend(None)

@@ -37,7 +37,7 @@ def cloud(tmp_path: Path) -> Iterator[Cloud]:
         tokens = tmp_path / "token"
         tokens.write_text(TOKEN)
         settings = Buckets(endpoint=fake.url, tokens=str(tokens))
-        places = Places(settings)
+        places = Places(settings, tmp_path)
         yield Cloud(fake, settings, places)
         places.close()
 
@@ -79,7 +79,7 @@ def test_without_credentials_buckets_cannot_be_opened(
 ) -> None:
     monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", str(tmp_path / "absent"))
     with pytest.raises(StartError, match="no Application Default Credentials"):
-        Places(Buckets()).at("gs://east").content()
+        Places(Buckets(), tmp_path).at("gs://east").content()
 
 
 def make_kueue(

@@ -15,7 +15,7 @@ from broker.sdk.training.wire import Door, Wire
 from replicator.checkpoint.describe import attest
 from replicator.checkpoint.formats import Format
 from replicator.checkpoint.paths import CheckpointPath
-from replicator.stores.gcs import PATIENCE, GcsStore, open_access, read_location
+from replicator.stores.gcs import PATIENCE, GcsStore, Notes, open_access, read_location
 from tests.fakes.gcs import CUT, HALF, LOST, WRONG, FakeGcs, serve
 from tests.fakes.gcs.faults import Fault
 
@@ -111,7 +111,7 @@ def test_the_broker_finds_what_training_saved(scene: Scene) -> None:
     assert job.close(LONG_S)
     scene.fake.tokens = None
     access = open_access(scene.fake.client()._credentials, scene.fake.url)
-    store = GcsStore(access, read_location(STORE), PATIENCE)
+    store = GcsStore(access, read_location(STORE), PATIENCE, Notes(scene.home / "notes"))
     path = CheckpointPath.parse(f"{CHECKPOINTS}/step-20")
     replica = attest(store, path, Format.FILES, lambda size_bytes: None)
     access.close()

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from replicator.stores.gcs import Access, GcsStore
+from replicator.stores.gcs import Access, GcsStore, Notes
 from tests.contract.replicator.pairs import fake_pair
 from tests.fakes.gcs import FakeGcs
 
@@ -16,6 +16,7 @@ class Scene:
 
     fake: FakeGcs
     access: Access
+    notes: Notes
     east: GcsStore
     west: GcsStore
 
@@ -35,4 +36,4 @@ def scene() -> Iterator[Scene]:
     with fake_pair() as pair:
         assert pair.fake is not None
         pair.fake.faults.asked.clear()
-        yield Scene(pair.fake, pair.access, pair.source, pair.destination)
+        yield Scene(pair.fake, pair.access, pair.notes, pair.source, pair.destination)

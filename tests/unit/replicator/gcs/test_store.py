@@ -60,7 +60,7 @@ def test_a_bucket_that_is_not_there_is_unreachable(scene: Scene) -> None:
 
 def test_nothing_is_written_to_what_was_never_made_a_store(scene: Scene) -> None:
     scene.fake.cloud.make_bucket("plain", "EU", "STANDARD")
-    plain = GcsStore(scene.access, Location(bucket="plain", folder=""), BRIEF)
+    plain = GcsStore(scene.access, Location(bucket="plain", folder=""), BRIEF, scene.notes)
     entry = scene.east.put("a/one", [b"1"])
     operations: tuple[Callable[[], object], ...] = (
         lambda: plain.put("a/one", [b"1"]),
@@ -79,7 +79,7 @@ def test_nothing_is_written_to_what_was_never_made_a_store(scene: Scene) -> None
 
 def test_a_bucket_tells_where_it_stands_and_whether_it_may_be_known(scene: Scene) -> None:
     scene.fake.cloud.make_bucket("far", "europe-west4", "STANDARD")
-    far = GcsStore(scene.access, Location(bucket="far", folder=""), BRIEF)
+    far = GcsStore(scene.access, Location(bucket="far", folder=""), BRIEF, scene.notes)
     assert far.standing() == Standing(location="europe-west4", is_one_place=True)
     scene.fake.faults.plan("buckets.get", 403)
     with pytest.raises(StoreForbidden, match="403"):
@@ -87,7 +87,7 @@ def test_a_bucket_tells_where_it_stands_and_whether_it_may_be_known(scene: Scene
 
 
 def test_two_stores_in_one_bucket_do_not_see_each_other(scene: Scene) -> None:
-    other = GcsStore(scene.access, Location(bucket="east", folder="broker/a/"), BRIEF)
+    other = GcsStore(scene.access, Location(bucket="east", folder="broker/a/"), BRIEF, scene.notes)
     other.create()
     other.put("a/one", [b"1"])
     assert other.stat("a/one") is not None

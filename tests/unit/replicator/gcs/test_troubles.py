@@ -99,6 +99,7 @@ def test_a_store_that_hangs_is_silence(scene: Scene) -> None:
         access,
         Location(bucket="east", folder="broker/"),
         replace(BRIEF, answer_s=0.05, attempts=2),
+        scene.notes,
     )
     over = threading.Event()
     scene.fake.faults.plan("objects.list", *[lambda: over.wait(60)] * 2)
@@ -315,7 +316,7 @@ def test_a_token_that_ends_in_the_midst_of_a_write_is_renewed(scene: Scene) -> N
     credentials = Renewed()
     scene.fake.tokens = {"token-1"}
     access = open_access(credentials, scene.fake.url)
-    store = GcsStore(access, Location(bucket="east", folder="broker/"), BRIEF)
+    store = GcsStore(access, Location(bucket="east", folder="broker/"), BRIEF, scene.notes)
 
     def end() -> None:
         scene.fake.tokens = {"token-2"}
