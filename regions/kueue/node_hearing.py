@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from regions.capacity import KnownSeen, QueueSeen
 from regions.kueue.end_hearing import TAKEN_BACK
 from regions.kueue.facts import SCALE_UPS
-from regions.kueue.flavors import is_of
+from regions.kueue.flavors import MAX_RUN, is_of
 from regions.kueue.objects.event import Event
 from regions.kueue.objects.node import Node
 from regions.kueue.objects.resource_flavor import ResourceFlavor
@@ -151,8 +151,16 @@ def _kind(event: Event, node: Node, capacity_type: str, at_s: float) -> str | No
     if event.reason in _TAKEN:
         return "PREEMPTED"
     if event.reason == _SHUT_DOWN:
-        ends_s = node.planned_end_s
+        ends_s = _planned_end_s(node)
         is_planned = ends_s is not None and at_s > ends_s - PLANNED_S
         return "PREEMPTED" if capacity_type in TAKEN_BACK and not is_planned else None
     word = scale_up_word(event)
     return _KINDS.get(word, "") if word is not None else None
+
+
+def _planned_end_s(node: Node) -> float | None:
+    """Return when a machine is to end, by its own word or by how long its kind stays."""
+    span, created_s = node.meta.labels.get(MAX_RUN, ""), node.meta.created_s
+    if node.planned_end_s is not None or created_s is None:
+        return node.planned_end_s
+    return created_s + float(span) if span.isascii() and span.isdigit() else None

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from regions.capacity import QueueSeen
+from regions.kueue.flavors import MAX_RUN
 from regions.kueue.node_hearing import SOURCE, Notices, says_of_capacity
 from regions.kueue.objects import kinds
 from regions.kueue.objects.event import Event
@@ -95,6 +96,19 @@ def test_a_machine_at_its_planned_end_was_not_taken_back(left_s: float, told: li
     (node,) = watch.snapshot.nodes.objects.values()
     ending = replace(node, planned_end_s=NOW_S + left_s)
     nodes = replace(watch.snapshot.nodes, objects={"n1": ending})
+    watch.snapshot = replace(watch.snapshot, nodes=nodes)
+    assert kinds_of(watch.see(of_node("Shutdown"))) == told
+
+
+@pytest.mark.parametrize(("age_s", "told"), [(604_700.0, []), (86_400.0, ["PREEMPTED"])])
+def test_a_machine_whose_kind_stays_so_long_was_not_taken_back(
+    age_s: float, told: list[str]
+) -> None:
+    watch = Watch()
+    node = watch.snapshot.nodes.objects["n1"]
+    labels = {**node.meta.labels, MAX_RUN: "604800"}
+    old = replace(node, meta=replace(node.meta, labels=labels, created_s=NOW_S - age_s))
+    nodes = replace(watch.snapshot.nodes, objects={"n1": old})
     watch.snapshot = replace(watch.snapshot, nodes=nodes)
     assert kinds_of(watch.see(of_node("Shutdown"))) == told
 
