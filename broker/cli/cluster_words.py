@@ -22,9 +22,21 @@ def named(placement: placement_pb2.Placement, run: str) -> Iterator[str]:
         yield f"{word.word}{seen} (more: broker explain {run})"
 
 
+def telling(run: "run_pb2.Run") -> list[placement_pb2.Placement]:
+    """Return the placements whose words tell of the run as it stands now.
+
+    Those are the live ones, and of the others the last, while no gang has come further since.
+    """
+    live = [p for p in run.placements if p.state != placement_pb2.PLACEMENT_STATE_ENDED]
+    over = [p for p in run.placements if p.state == placement_pb2.PLACEMENT_STATE_ENDED]
+    is_beyond = any(p.state == placement_pb2.PLACEMENT_STATE_RUNNING for p in live)
+    last = max(over, key=lambda each: words.wall_s(each.state_time), default=None)
+    return live if last is None or is_beyond else [*live, last]
+
+
 def explained(run: "run_pb2.Run") -> Iterator[str]:
     """Yield all that is behind the words of a run's placements, line by line."""
-    for placement in run.placements:
+    for placement in telling(run):
         word = placement.cluster_word
         if not _is_news(word):
             continue

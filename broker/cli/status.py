@@ -11,7 +11,7 @@ import click
 
 from broker.cli import words
 from broker.cli.arguments import RUN
-from broker.cli.cluster_words import named
+from broker.cli.cluster_words import named, telling
 from broker.cli.session import Session
 from broker.cli.verbs import verb
 from broker.v1 import errors_pb2, placement_pb2, run_pb2, why_pb2
@@ -100,7 +100,7 @@ def lines_of(run: run_pb2.Run, now_s: float) -> "Iterator[Line]":
     yield from _training(run, now_s)
     yield from _limits(run, is_over)
     yield from _times(run, now_s, is_over)
-    helps = [p.cluster_word.advice for p in run.placements if p.cluster_word.advice]
+    helps = [p.cluster_word.advice for p in telling(run) if p.cluster_word.advice]
     for sentence in dict.fromkeys([*run.advice, *helps]):
         yield "advice", sentence
 

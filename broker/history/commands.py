@@ -37,6 +37,7 @@ from broker.history.regional_commands import (
     WaiveRegion,
 )
 from broker.model.bill import NodesFrom
+from broker.model.capacity_seen import ClusterWord
 from broker.model.checkpoint import CheckpointRef, EpochId
 from broker.model.intent import Terms
 from broker.model.reasons import Reason
@@ -190,13 +191,17 @@ class WithdrawPlacement:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EndPlacement:
-    """A placement without an open epoch is over and seen gone; ``nodes`` as in ReportPlacement."""
+    """A placement without an open epoch is over and seen gone; ``nodes`` as in ReportPlacement.
+
+    ``word`` is its cluster's own for how it ended, None where it names nothing that was wrong.
+    """
 
     placement: str
     end: PlacementEnd
     reason: Reason
     message: str
     nodes: tuple[NodesFrom, ...] = ()
+    word: ClusterWord | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -281,7 +286,8 @@ class CloseEpoch:
     ``found`` is what a scan of the epoch's store found complete, and ``refused`` what has a marker
     and is not; empty when it cannot be read.
     ``cause`` explains an end that is not the command's own (NODE_PREEMPTED, EVICTED, ...);
-    None when the exits speak for themselves. ``nodes`` is as in ReportPlacement.
+    None when the exits speak for themselves. ``nodes`` is as in ReportPlacement, ``word`` as in
+    EndPlacement.
     """
 
     epoch: EpochId
@@ -292,6 +298,7 @@ class CloseEpoch:
     message: str
     nodes: tuple[NodesFrom, ...] = ()
     refused: tuple[RefuseCheckpoint, ...] = ()
+    word: ClusterWord | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from broker.history.causes import OWN_ENDS, loss_class, placement_end
+from broker.history.charging import spent
 from broker.history.commands import CloseEpoch, RefuseCheckpoint
 from broker.history.context import Context
 from broker.history.deciding_checkpoint import refuse
@@ -65,6 +66,7 @@ def decide_close(run: Run, command: CloseEpoch, context: Context) -> tuple[RunEv
         reason=verdict.reason,
         message=verdict.message,
         failure=verdict.failure,
+        word=command.word,
     )
     return (
         *completed,
@@ -260,18 +262,9 @@ def _then(run: Run, verdict: Verdict, *, is_anchored: bool) -> tuple[RunEvent, .
         return _over(run, RunState.SUCCEEDED, verdict.reason, verdict.message, None)
     if ending is not None:
         return _over(run, ending.state, ending.reason, ending.message, verdict.failure)
-    limits = run.terms.limits
-    failed = RunState.FAILED
-    if verdict.failure is FailureClass.USER:
-        if not is_anchored:
-            message = f"{verdict.message}, before its first complete checkpoint"
-            return _over(run, failed, Reason.FAILED_BEFORE_CHECKPOINT, message, verdict.failure)
-        if run.user_failures >= limits.user_restarts:
-            message = f"{verdict.message}; {limits.user_restarts} restarts are spent"
-            return _over(run, failed, Reason.USER_RESTARTS_SPENT, message, verdict.failure)
-    elif verdict.failure is not None and run.infrastructure_losses >= limits.infrastructure_losses:
-        message = f"{verdict.message}; {limits.infrastructure_losses} losses are spent"
-        return _over(run, failed, Reason.INFRASTRUCTURE_LOSSES_SPENT, message, verdict.failure)
+    last = spent(run, verdict.failure, verdict.message, is_anchored=is_anchored)
+    if last is not None:
+        return _over(run, RunState.FAILED, *last, verdict.failure)
     requeued = Requeued(reason=verdict.reason, message=verdict.message, failure=verdict.failure)
     return (requeued,)
 

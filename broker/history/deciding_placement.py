@@ -3,6 +3,7 @@
 from typing import assert_never
 
 from broker.history.causes import loss_class
+from broker.history.charging import is_charged, spent_at_the_gate
 from broker.history.commands import (
     AddPlacement,
     EndPlacement,
@@ -14,8 +15,9 @@ from broker.history.commands import (
 )
 from broker.history.context import Context
 from broker.history.deciding_grant import decide_grant
-from broker.history.deciding_life import stop_order
+from broker.history.deciding_life import stop_order, withdraw_waiting
 from broker.history.events import (
+    Ended,
     PlacementAdded,
     PlacementEnded,
     PlacementPrepared,
@@ -287,13 +289,23 @@ def _end(
         message = f"{region} has not been seen whole since the log was restored"
         raise Refused(Reason.NOT_SEEN_SINCE_RESTORE, message)
     bill, gone_s = final_bill(placement, command.nodes, context.now)
+    failure = loss_class(command.reason)
+    charged = is_charged(run, command.end, command.reason)
     ended = PlacementEnded(
         placement=placement.id,
         end=command.end,
         reason=command.reason,
         message=command.message,
-        failure=loss_class(command.reason),
+        failure=failure,
         bill=bill,
         gone_s=gone_s,
+        word=command.word,
+        is_charged=charged,
     )
-    return (ended,)
+    last = spent_at_the_gate(run, failure, command.message) if charged else None
+    if last is None:
+        return (ended,)
+    reason, message = last
+    over = Ended(state=RunState.FAILED, reason=reason, message=message, failure=failure)
+    left = withdraw_waiting(run, Reason.RUN_ENDED, message, but=placement.id)
+    return (ended, *left, over)

@@ -18,6 +18,7 @@ from broker.history.checkpoint_events import (
 from broker.history.regional_events import BrokerEvent, RegionEvent, TeamEvent
 from broker.model.actor import Actor
 from broker.model.bill import Bill, NodesFrom
+from broker.model.capacity_seen import ClusterWord
 from broker.model.checkpoint import Checkpoint, CheckpointRef, EpochId
 from broker.model.image import PinnedImage
 from broker.model.intent import Intent, Terms
@@ -158,7 +159,8 @@ class PlacementEnded:
     """The placement is over and seen gone.
 
     ``bill`` is what its machines were paid for. ``gone_s`` is since when the last of them is gone
-    as its cluster tells, None for since this event.
+    as its cluster tells, None for since this event. ``word`` is its cluster's own for its end, None
+    where nothing was wrong. ``is_charged``: it is counted as a failed start of its run.
     """
 
     placement: str
@@ -168,6 +170,8 @@ class PlacementEnded:
     failure: FailureClass | None
     bill: Bill
     gone_s: float | None = None
+    word: ClusterWord | None = None
+    is_charged: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -247,7 +251,8 @@ class ReplacementOrdered:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sealed:
-    """The epoch is closed (B3). ``checkpoints`` are the refs that count, for ever."""
+    """The epoch is closed (B3). ``checkpoints`` are the refs that count, for ever; ``word`` is its
+    cluster's own for how its gang ended, None where nothing was wrong."""
 
     epoch: EpochId
     rule: CloseRule
@@ -257,6 +262,7 @@ class Sealed:
     reason: Reason
     message: str
     failure: FailureClass | None
+    word: ClusterWord | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -251,7 +251,10 @@ def _sealed(run: Run, epoch: Epoch, event: Sealed, at: Moment) -> Run:
         for c in seal(run, event.checkpoints, epoch.region)
         if c.is_sealed or c.ref.epoch != epoch.id
     )
-    return replace(run, epochs=_put(run, closed), checkpoints=counts)
+    placement = replace(placement_of(run, epoch.placement), word=event.word)
+    return replace(
+        run, epochs=_put(run, closed), checkpoints=counts, placements=put(run, placement)
+    )
 
 
 def _debt_paid(run: Run, event: DebtPaid) -> Run:

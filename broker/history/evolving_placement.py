@@ -17,7 +17,7 @@ from broker.model.bill import NO_MACHINES, Meter, NodesFrom
 from broker.model.billing import spend_phase
 from broker.model.metering import arrived, booked, told
 from broker.model.moment import Moment
-from broker.model.reasons import Reason
+from broker.model.reasons import FailureClass, Reason
 from broker.model.replacing import replace
 from broker.model.run import Placement, Run, Why
 from broker.model.states import PlacementState, RunState
@@ -176,5 +176,13 @@ def _ended(run: Run, placement: Placement, event: PlacementEnded, at: Moment) ->
         failure=event.failure,
         meter=NO_MACHINES,
         bill=event.bill,
+        word=event.word or placement.word,
     )
-    return replace(run, placements=put(run, ended), bill=run.bill + event.bill)
+    is_user = event.failure is FailureClass.USER
+    return replace(
+        run,
+        placements=put(run, ended),
+        bill=run.bill + event.bill,
+        user_failures=run.user_failures + (event.is_charged and is_user),
+        infrastructure_losses=run.infrastructure_losses + (event.is_charged and not is_user),
+    )

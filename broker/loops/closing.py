@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from broker.history.exits import KILL, has_begun_it, said
 from broker.loops.sight import ClusterSight
-from broker.loops.translate import REASON_OF, SENTENCE_MAX, lowered
+from broker.loops.translate import REASON_OF, SENTENCE_MAX, end_at_gate, lowered
 from broker.model.reasons import FailureClass, Reason
 from broker.model.run import CloseRule, Epoch, RankEnd, Run
 from regions.cluster import (
@@ -149,7 +149,8 @@ def explain(epoch: Epoch, seen: EpochSeen | None, placement: PlacementSeen | Non
         return Explained(cause=Reason.GANG_RECREATED, message=message)
     if placement is not None and placement.stage is Stage.ENDED and not is_started:
         # Its processes left the gate before it could start.
-        return Explained(cause=Reason.GANG_NOT_WHOLE, message=placement.message[:SENTENCE_MAX])
+        cause, message = end_at_gate(placement)
+        return Explained(cause=cause, message=f"{epoch.region}: {message}")
     return Explained(cause=None, message="")
 
 

@@ -13,6 +13,7 @@ from broker.loops.closing import RULES, explain, failed_unasked, rank_ends, weig
 from broker.loops.content import Content, ContentError, Finding
 from broker.loops.finder import completed, refusals
 from broker.loops.sight import ClusterSight, Sight
+from broker.loops.telling import wrong_word_of
 from broker.loops.translate import machines_of
 from broker.model.checkpoint import EpochId
 from broker.model.moment import Moment
@@ -117,6 +118,7 @@ class EpochBook:
             notice_until_s=self._notice(notes, placement, explained.cause, now),
             nodes=nodes,
             heard=tuple((r, at_s) for r, at_s in _heard(notes, seen, sight, now) if r not in over),
+            word=wrong_word_of(placement),
         )
 
     def forget(self, name: str) -> None:

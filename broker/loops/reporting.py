@@ -20,8 +20,10 @@ from broker.history.commands import (
 from broker.history.deciding_placement import knows_times
 from broker.history.thinning import progress_every_s
 from broker.loops.sight import ClusterSight, furthest
+from broker.loops.telling import wrong_word_of
 from broker.loops.translate import SENTENCE_MAX, SaidEnd, end_of, machines_of, report_of, vanished
 from broker.model.bill import NodesFrom
+from broker.model.capacity_seen import ClusterWord
 from broker.model.moment import Moment
 from broker.model.policy import RegionPolicy
 from broker.model.reasons import Reason
@@ -153,13 +155,13 @@ def _of_placement(
     if seen is None:
         # What was never seen may be a queueing on its way; that it is not here says nothing yet.
         if sight.is_whole and placement.was_queued and not holds_epoch:
-            yield _ended(placement, vanished(placement), ())
+            yield _ended(placement, vanished(placement), (), None)
         return
     if seen.stage is Stage.ENDED:
         # With an open epoch it is the start protocol that says when it is over.
         if not holds_epoch:
             nodes = machines_of(placement, seen, sight.seen_s)
-            yield _ended(placement, end_of(placement, seen), nodes)
+            yield _ended(placement, end_of(placement, seen), nodes, wrong_word_of(seen))
         return
     report = _report(run, placement, seen, sight, policy)
     if not _is_known(placement, report):
@@ -205,11 +207,14 @@ def _at_s(in_s: float | None, sight: ClusterSight) -> float | None:
     return None if in_s is None or sight.seen_s is None else sight.seen_s + in_s
 
 
-def _ended(placement: Placement, said: SaidEnd, nodes: tuple[NodesFrom, ...]) -> EndPlacement:
+def _ended(
+    placement: Placement, said: SaidEnd, nodes: tuple[NodesFrom, ...], word: ClusterWord | None
+) -> EndPlacement:
     return EndPlacement(
         placement=placement.id,
         end=said.end,
         reason=said.reason,
         message=said.message,
         nodes=nodes,
+        word=word,
     )

@@ -67,6 +67,12 @@ def word_of(seen: PlacementSeen | None) -> ClusterWord | None:
     )
 
 
+def wrong_word_of(seen: PlacementSeen | None) -> ClusterWord | None:
+    """Return the word for what is wrong with a placement, None where nothing is said to be."""
+    word = word_of(seen)
+    return word if word is not None and (word.failure is not None or word.is_unknown) else None
+
+
 def unknown_words(seen: ClusterObservation) -> Iterable[tuple[str, str]]:
     """Yield what no word is known for: what it is about, and where and how it was said."""
     for placement in seen.placements.values():

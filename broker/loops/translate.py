@@ -17,7 +17,7 @@ from broker.model.capacity import (
     SignalKind,
 )
 from broker.model.intent import CapacityType
-from broker.model.reasons import Reason
+from broker.model.reasons import FailureClass, Reason
 from broker.model.run import Arrival, Placement
 from broker.model.states import PlacementEnd, PlacementState
 from regions.capacity import FlavorSeen, QueueSeen, RoomSeen, SignalSeen
@@ -70,7 +70,7 @@ _ENDS = {
 }
 
 # What a launcher that left its gate exits with; see regions.launcher.exits.
-_GATE_EXITS = {
+_GATE_EXITS: dict[int | None, tuple[Reason, str]] = {
     80: (Reason.GATE_TIMEOUT, "it stood at the gate as long as it may and gave its nodes back"),
     84: (Reason.BUNDLE_DAMAGED, "the bundle in the region's store is damaged or missing"),
 }
@@ -153,12 +153,7 @@ def end_of(placement: Placement, seen: PlacementSeen) -> SaidEnd:
             message=placement.withdraw.message,
         )
     if seen.cause is Cause.MEMBER_EXITED or seen.cause is Cause.NONE:
-        codes = [member.exit_code for member in seen.members if member.exit_code in _GATE_EXITS]
-        reason, words = (
-            _GATE_EXITS[codes[0]]
-            if codes and codes[0] is not None
-            else (Reason.GANG_NOT_WHOLE, "one of its processes left the gate")
-        )
+        reason, words = end_at_gate(seen)
         message = f"{region}: {words}"
         return SaidEnd(end=PlacementEnd.FAILED, reason=reason, message=message)
     reason = REASON_OF[seen.cause]
@@ -166,6 +161,20 @@ def end_of(placement: Placement, seen: PlacementSeen) -> SaidEnd:
     usual = f"{_LOST_WORDS.get(reason, 'it ended')}{_own_words(seen)}"
     message = f"{region}: {usual if seen.said is None else seen.message[:SENTENCE_MAX]}"
     return SaidEnd(end=_ENDS.get(reason, PlacementEnd.FAILED), reason=reason, message=message)
+
+
+def end_at_gate(seen: PlacementSeen) -> tuple[Reason, str]:
+    """Return why and how a gang ended by itself that had never passed its gate.
+
+    What is wrong with the run itself is wrong everywhere, so it counts as a failure of the run.
+    """
+    for code in (member.exit_code for member in seen.members):
+        if code in _GATE_EXITS:
+            return _GATE_EXITS[code]
+    wrong = _wrong(seen)
+    is_own = seen.said is not None and seen.said.fault == FailureClass.USER.value
+    reason = Reason.COMMAND_FAILED if is_own else Reason.GANG_NOT_WHOLE
+    return reason, wrong or "one of its processes left the gate"
 
 
 def vanished(placement: Placement) -> SaidEnd:

@@ -10,6 +10,7 @@ from enum import StrEnum
 
 from broker.model.bill import NO_MACHINES, NOTHING_PAID, Bill, Meter
 from broker.model.capacity import FlavorKey
+from broker.model.capacity_seen import ClusterWord
 from broker.model.checkpoint import Checkpoint, CheckpointRef, EpochId, RefusedCheckpoint
 from broker.model.image import PinnedImage
 from broker.model.intent import CapacityType, HardwareOption, Intent, Terms
@@ -100,7 +101,7 @@ class Placement:
     machines while it is live, ``bill`` is what they came to once it has ended. ``expected_s`` is
     when its cluster expects what it waits for, ``machines_end_s`` when the first of its machines is
     given back as planned; None: no time was named. ``first_given`` is since when each reason of its
-    present state is known.
+    present state is known. ``word`` is its cluster's own for its end, None where nothing was wrong.
     """
 
     id: str
@@ -124,6 +125,7 @@ class Placement:
     expected_s: float | None = None
     machines_end_s: float | None = None
     first_given: tuple[tuple[Reason, float], ...] = ()
+    word: ClusterWord | None = None
 
     @property
     def cost(self) -> Decimal:

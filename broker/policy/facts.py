@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from broker.history.commands import RecordCheckpoint, RefuseCheckpoint
 from broker.model.bill import NodesFrom
+from broker.model.capacity_seen import ClusterWord
 from broker.model.checkpoint import EpochId
 from broker.model.reasons import Reason
 from broker.model.run import CloseRule, RankEnd
@@ -28,7 +29,8 @@ class EpochFacts:
     command's own; None for nothing. ``notice_until_s`` is when a machine of it is announced
     to be taken. ``nodes`` is since when the gang has how many machines, empty where its cluster
     does not tell. ``heard`` is when each rank that has not ended was last seen to report, by rank;
-    empty while its store cannot be read.
+    empty while its store cannot be read. ``word`` is its cluster's own for what is wrong with the
+    gang, None for nothing.
     """
 
     epoch: EpochId
@@ -45,3 +47,4 @@ class EpochFacts:
     notice_until_s: float | None = None
     nodes: tuple[NodesFrom, ...] = ()
     heard: tuple[tuple[int, float], ...] = ()
+    word: ClusterWord | None = None

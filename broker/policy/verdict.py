@@ -40,6 +40,7 @@ def close(view: View, run: Run, facts: EpochFacts, now: Moment) -> tuple[CloseEp
             cause=cause,
             message=message,
             nodes=facts.nodes,
+            word=facts.word,
         ),
     )
 

@@ -1,7 +1,8 @@
 """A run as it is shown: as logged, with the newest step that is known.
 
 The rule: steps are thinned before they are logged, but whoever asks is told what whoever watches
-sees; and a placement says its cluster's own word for where it stands. Read ``shown`` first.
+sees; and a placement says its cluster's own word for where it stands, or for how it ended. Read
+``shown`` first.
 """
 
 from broker.model.names import placement_name
@@ -17,9 +18,10 @@ def shown(ports: Ports, run: Run, *, is_whole: bool = True) -> run_pb2.Run:
     """Return a run on the wire; not ``is_whole`` leaves out placements and epochs that are over."""
     message = run_message(_at_its_newest_step(ports, run), ports.clock.now(), is_whole=is_whole)
     legs = {placement_name(run.name, one.id): one for one in run.live_placements}
+    over = {placement_name(run.name, one.id): one.word for one in run.placements.values()}
     for placement in message.placements:
         leg = legs.get(placement.name)
-        word = None if leg is None else ports.world.word(leg)
+        word = over[placement.name] if leg is None else ports.world.word(leg)
         if word is not None:
             placement.cluster_word.CopyFrom(word_message(word))
     return message

@@ -24,6 +24,7 @@ from regions.kueue.put_out import PutOut, is_read, starters
 from regions.kueue.recalling import Recalled
 from regions.kueue.scene import Scene
 from regions.kueue.telling import sentence, word_seen
+from regions.kueue.unstarted import of_launcher
 from regions.kueue.vocabulary import Word
 from regions.kueue.words import Verdict
 from regions.store_eye import Look
@@ -101,9 +102,13 @@ class Placements:
             starter = started.get(placement)
             one = self._one(scene, placement, evidence, own, started_by=starter)
             is_known = is_read(look, one.seen.run_key)
+            seen, said = one.seen, one.said
+            if is_known and starter is None:
+                seen, said = of_launcher(seen, said)
             found[placement] = replace(
                 one,
-                seen=gate.joined(one.seen, gang.members),
+                said=said,
+                seen=gate.joined(seen, gang.members),
                 is_to_go=self._put_out.is_to_go(evidence, own, starter, is_read=is_known),
             )
         for placement, before in self._shown.items():

@@ -36,6 +36,11 @@ END_ROWS: dict[Word, Row] = {
         "The image has no python3, which the launcher needs",
         "Put a Python of 3.8 or later into the image, or name it in the flavor's profile.",
     ),
+    Word.LAUNCHER_FAILED: _launcher(
+        Fault.ORCHESTRATION,
+        "The launcher ended at its gate, before the command could begin",
+        "Look at the last lines of its log; the image's Python has to be 3.8 or later.",
+    ),
     Word.MODULE_MISSING: _own(
         "A Python module that it imports is not there", "Add it to the image or to the bundle."
     ),

@@ -11,6 +11,7 @@ from broker.cli.status import rendered
 from broker.v1 import intent_pb2, offer_pb2, placement_pb2, region_pb2, run_pb2, why_pb2
 
 NOW_S = 1_700_000_100.0
+ENDED = placement_pb2.PLACEMENT_STATE_ENDED
 SPOT = intent_pb2.CAPACITY_TYPE_SPOT
 
 
@@ -56,6 +57,23 @@ def test_a_status_names_what_is_wrong_and_what_helps_and_an_explanation_tells_al
         '  the cluster says  secret "hub" not found',
         "  to look at        pod/x in a",
     ]
+
+
+def test_what_helps_is_told_of_the_last_try_until_a_gang_has_come_further() -> None:
+    run = make_run(SECRET, "")
+    last = run.placements[0]
+    last.state, last.end = ENDED, placement_pb2.PLACEMENT_END_FAILED
+    last.state_time.seconds = 1_700_000_090
+    former = run.placements.add()
+    former.CopyFrom(last)
+    former.cluster_word.advice = "This helped once."
+    former.state_time.seconds = 1_700_000_000
+    run.state = run_pb2.RUN_STATE_FAILED
+    assert rendered(run, NOW_S).splitlines()[-1] == "  advice      Have it created."
+    assert next(explained(run)) == "alpha (spot): SECRET_MISSING (class: user)"
+    run.placements.add(state=placement_pb2.PLACEMENT_STATE_RUNNING, gpus=8)
+    assert "advice" not in rendered(run, NOW_S)
+    assert list(explained(run)) == []
 
 
 def test_what_is_to_be_looked_at_is_named_once() -> None:

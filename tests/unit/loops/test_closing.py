@@ -248,6 +248,32 @@ def test_a_failure_of_a_gang_that_had_started_is_its_own_though_its_store_says_n
     assert explain(granted().epoch, None, shown).cause is Reason.GANG_NOT_WHOLE
 
 
+def test_what_is_wrong_with_the_run_itself_ends_a_start_that_never_was() -> None:
+    story = granted()
+    word = WordSeen(
+        word="LAUNCHER_NOT_STARTED",
+        sentence="The image has no python3",
+        fault="USER",
+        deed="It ends",
+        advice="Put one into it.",
+        look_at="pod/x",
+        raw="",
+    )
+    shown = placement_seen(
+        story.placement("alpha"),
+        story.run,
+        stage=Stage.ENDED,
+        cause=Cause.MEMBER_EXITED,
+        message="with advice",
+        said=word,
+    )
+    found = explain(story.epoch, None, shown)
+    assert (found.cause, found.message) == (
+        Reason.COMMAND_FAILED,
+        "alpha: the image has no python3",
+    )
+
+
 # Each rank: its exit code and whether it had heard of the drain by then; None still runs.
 UNHEARD, HEARD, SAVED, KILLED = (1, False), (1, True), (75, True), (None, False)
 

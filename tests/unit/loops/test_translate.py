@@ -7,9 +7,10 @@ import pytest
 from broker.loops.translate import REASON_OF, end_of, facts_of, report_of
 from broker.model.capacity import FreeRoom
 from broker.model.reasons import Reason
+from broker.model.states import PlacementEnd
 from broker.placement.patience import Remedy, row_for
 from regions.capacity import FlavorSeen, QueueSeen, RoomSeen
-from regions.cluster import Cause, ClusterObservation, Stage, WordSeen
+from regions.cluster import Cause, ClusterObservation, MemberSeen, Stage, WordSeen
 from regions.kueue.explanation import ROWS
 from regions.kueue.vocabulary import Word
 from regions.kueue.words import Deed
@@ -198,3 +199,40 @@ def test_an_end_is_told_by_the_clusters_own_word_with_what_helps() -> None:
     assert (ended.reason, ended.message) == (Reason.EVICTED, f"alpha: {EVICTED}. Wait.")
     unsaid = end_of(placement, replace(shown, said=None, message="it left"))
     assert unsaid.message == "alpha: its capacity went to somebody else (it left)"
+
+
+NO_PYTHON = "The image has no python3, which the launcher needs"
+
+
+@pytest.mark.parametrize(
+    ("said", "codes", "reason", "words"),
+    [
+        (make_word(NO_PYTHON, fault="USER"), (), Reason.COMMAND_FAILED, f"t{NO_PYTHON[1:]}"),
+        (make_word("It ended", fault="ORCHESTRATION"), (), Reason.GANG_NOT_WHOLE, "it ended"),
+        # Before anything was done no fault of a machine is told apart from one of the code.
+        (make_word("It was asked", fault="TRANSIENT"), (), Reason.GANG_NOT_WHOLE, "it was asked"),
+        (make_word(NO_PYTHON, fault="USER"), (80,), Reason.GATE_TIMEOUT, "it stood at the gate"),
+        (None, (1,), Reason.GANG_NOT_WHOLE, "one of its processes left the gate"),
+    ],
+)
+def test_a_gang_that_ended_at_its_gate_is_told_by_what_was_wrong_with_it(
+    said: WordSeen | None, codes: tuple[int, ...], reason: Reason, words: str
+) -> None:
+    story = Story().accepted().placed().prepared()
+    placement = story.placement("alpha")
+    members = tuple(
+        MemberSeen(rank=0, member="m0", is_alive=False, exit_code=code, signal=None)
+        for code in codes
+    )
+    shown = placement_seen(
+        placement,
+        story.run,
+        stage=Stage.ENDED,
+        cause=Cause.MEMBER_EXITED,
+        message="told with advice",
+        said=said,
+        members=members,
+    )
+    ended = end_of(placement, shown)
+    assert (ended.end, ended.reason) == (PlacementEnd.FAILED, reason)
+    assert ended.message.startswith(f"alpha: {words}")

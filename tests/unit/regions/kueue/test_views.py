@@ -180,6 +180,22 @@ def test_what_was_put_out_and_runs_again_is_removed_unless_it_may_have_started()
     assert (gone.stage, gone.cause) == (Stage.ENDED, Cause.EVICTED)
 
 
+@pytest.mark.parametrize("code", [1, 137, 139, 143])
+def test_whose_gang_had_not_started_ended_by_its_launcher(code: int) -> None:
+    read = replace(NOTHING, runs={"run1": RunInStore(run_key="run1")})
+    for look in (NOTHING, read):
+        story = Story()
+        story.see(gang(is_suspended=False), workload=admitted(), pods=up(0, 1), look=look)
+        pods = [member(ended(code), 0), member(make_pod(1), 1)]
+        shown = story.see(gang(is_suspended=False), workload=admitted(), pods=pods, look=look)
+        is_launcher = shown["p1"].said.word == Word.LAUNCHER_FAILED
+        assert is_launcher is (look is read)  # of a store that cannot be read nothing is concluded
+    word = shown["p1"].seen.said
+    assert word is not None
+    assert (word.fault, shown["p1"].seen.cause) == ("ORCHESTRATION", Cause.MEMBER_EXITED)
+    assert shown["p1"].seen.first_exit == pods[0].meta.uid
+
+
 def test_a_gang_that_is_not_there_any_more_was_withdrawn_once_all_of_it_is_gone() -> None:
     story = Story()
     story.see(gang(is_suspended=False), workload=admitted(), pods=up(0, 1))
