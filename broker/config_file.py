@@ -66,9 +66,12 @@ FIELDS: dict[str, str] = {
     "clusters[kueue].has_gke_nodes": "Whether its nodes are GKE's, so that gangs are held to their"
     " capacity type by GKE's labels. One that gke names always has such.",
     "clusters[kueue].queues": "The LocalQueues that runs may use; none: all of the namespace.",
-    "clusters[kueue].priority_classes": "The WorkloadPriorityClasses for gangs. The lowest, in"
-    " which gangs wait for a grant, should preempt nobody; none: those that `broker regions"
-    " bootstrap` made, or else all of the cluster.",
+    "clusters[kueue].priority_classes": "The WorkloadPriorityClasses for gangs. In the lowest gangs"
+    " wait for a grant: its value should be below all that others use, so that it preempts nobody."
+    " A granted gang has the highest of the rest whose value is not above its run's priority, or"
+    " else the lowest of them; one that is not named is never taken. None: those that `broker"
+    " regions bootstrap` made, or else no class at all, so that gangs that wait preempt as those"
+    " that train do.",
     "clusters[kueue].allows_host_paths": "Whether profiles may show gangs directories of nodes.",
     "clusters[kueue].store_reach": "Where the store is on the network, for gangs that reach it over"
     " the network from within, as a bucket or NFS: their enclaves let that through. Such as"

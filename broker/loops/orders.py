@@ -31,7 +31,8 @@ SEALS_MAX = 1000  # a record has a length; regions.launcher.codec refuses what i
 SEALED_STEPS_MAX = 8_000
 MARK = "log"  # the label that says by whose log an object was put into a cluster
 REASON_MAX = 200  # characters of a sentence that travels in a control record
-PRIORITY_SPAN = 1_000_000  # a waiting gang is below every granted one, whatever its user asked
+WAITS_BELOW_ALL = -(2**31)
+"""The priority of a gang that waits for a grant: whatever its user asked, it preempts nobody."""
 
 
 def queue(
@@ -81,8 +82,8 @@ def order(
         bundle_digest=workload.bundle_digest,
         secrets=tuple((s.name, s.env, s.mount_path) for s in workload.secrets),
         service_account=workload.service_account,
-        priority=run.terms.priority,
-        granted_priority=run.terms.priority + PRIORITY_SPAN,
+        priority=WAITS_BELOW_ALL,
+        granted_priority=run.terms.priority,
         gate_timeout_s=policy.gate_timeout_s,
         stop_grace_s=policy.fence_grace_s,
         labels={

@@ -7,7 +7,7 @@ table that the roles were made of: what a role says need not be what the cluster
 """
 
 import asyncio
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -20,6 +20,7 @@ from regions.kueue.errors import BrokenError, ClusterError
 from regions.kueue.objects import kinds
 from regions.kueue.objects.kinds import Kind, Unreadable, decode, key_of
 from regions.kueue.objects.meta import Conditions
+from regions.kueue.objects.priority_class import PriorityClass
 from regions.kueue.rights import NODE_EVENTS, RIGHTS, Right, Scope
 from regions.kueue.sites import classes_for
 
@@ -208,12 +209,28 @@ async def _priorities(api: Api, member: Member, served: Served) -> list[Finding]
     if lost:
         said = f"there is no class {', '.join(lost)}"
     elif not ours:
-        said = "there is no class of priority: a gang that waits preempts what one that trains does"
+        said = "no class of priority is for its gangs: who waits preempts as who trains does"
     elif len(set(ours.values())) == 1:
         said = f"{said}, the only one: a granted gang cannot be raised above those that wait"
-    is_well = not lost and len(set(ours.values())) > 1
+    below = "" if lost or not ours else _preempted_by_who_waits(ours, classes.values())
+    said = f"{said}; {below}" if below else said
+    is_well = not lost and len(set(ours.values())) > 1 and not below
     mend = "" if is_well else f"{BOOTSTRAP} makes two"
     return [Finding(what="priorities", is_well=is_well, said=said, mend=mend)]
+
+
+def _preempted_by_who_waits(ours: Mapping[str, int], classes: Iterable[PriorityClass]) -> str:
+    """Say whom a gang that only waits may preempt, empty for nobody."""
+    waiting = min(ours, key=lambda name: (ours[name], name))
+    lower = sorted(
+        each.meta.name
+        for each in classes
+        if each.meta.name not in ours and each.value < ours[waiting]
+    )
+    if lower:
+        return f"who waits as {waiting} may preempt others who have {', '.join(lower)}"
+    # Who names no class has a priority of 0.
+    return f"who waits as {waiting} may preempt whoever has no class" if ours[waiting] > 0 else ""
 
 
 async def _all(api: Api, kind: Kind[T], version: str, namespace: str) -> dict[str, T]:

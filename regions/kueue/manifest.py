@@ -33,7 +33,7 @@ from regions.kueue.environment import LAUNCHER_FILE
 from regions.kueue.objects.job_set import JobSet
 from regions.kueue.pod import memory_bytes, pod_template
 from regions.kueue.refusals import problems
-from regions.kueue.site import Site, priority_class
+from regions.kueue.site import Site, own_class, priority_class
 
 JOBSET_API = "jobset.x-k8s.io/v1alpha2"
 QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
@@ -116,11 +116,14 @@ def granted_class(gang: JobSet, classes: dict[str, int]) -> str:
 
     A class can be changed on a gang that waits or runs, and not be added to one that has none.
     """
-    text = gang.meta.annotations.get(names.GRANTED, "")
+    told = gang.meta.annotations
+    text, more = told.get(names.OWN), 0
+    if text is None:
+        text, more = told.get(names.RAISED, ""), names.RAISED_BY
     is_number = text.removeprefix("-").isdecimal() and text.isascii() and len(text) < 12
     if not is_number or PRIORITY_LABEL not in gang.meta.labels:
         return ""
-    return priority_class(classes, int(text))
+    return own_class(classes, int(text) - more)
 
 
 def owned(child: dict[str, Any], jobset: str, uid: str) -> dict[str, Any]:
@@ -168,8 +171,11 @@ def _jobset(queue: Queue, site: Site, program: str) -> dict[str, Any]:
     labels = names.labels(queue.labels, placement=queue.placement, run_key=queue.run_key)
     labels[QUEUE_LABEL] = queue.queue
     # The class can be changed while the gang waits or runs, and neither added nor taken away.
-    value = queue.granted_priority if queue.is_granted else queue.priority
-    priority = priority_class(site.priority_classes, value)
+    classes = site.priority_classes
+    if queue.is_granted:
+        priority = own_class(classes, queue.granted_priority)
+    else:
+        priority = priority_class(classes, queue.priority)
     if priority:
         labels[PRIORITY_LABEL] = priority
     annotations = {
@@ -179,7 +185,7 @@ def _jobset(queue: Queue, site: Site, program: str) -> dict[str, Any]:
         names.KEYED: queue.run_key,
         names.FLAVOR: queue.flavor,
         names.OFFERED: queue.capacity_type,
-        names.GRANTED: str(queue.granted_priority),
+        names.OWN: str(queue.granted_priority),
         names.ORDER: digest(what_stays(queue)),
         names.SENT: digest(queue),
     }
@@ -236,7 +242,10 @@ def _notes(queue: Queue, site: Site) -> tuple[str, ...]:
     if memory_bytes(queue, site.profile) is None:
         notes.append("Its memory has no bound: neither the run nor the profile names one.")
     if not site.priority_classes:
-        notes.append("The cluster has no priority class of ours: every gang has the default one.")
+        notes.append(
+            "No priority class of the cluster is for the broker's gangs: a gang that waits has the"
+            " cluster's default priority, and preempts what one that trains does."
+        )
     return tuple(notes)
 
 

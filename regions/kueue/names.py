@@ -26,9 +26,11 @@ LAUNCHER_PART, OCCUPIED_PART, MEMBER_PART = "launcher", "occupied", "member"
 """Values of the label ``PART``, of what is no gang: the program, a name that is taken, and what the
 cluster was set up with."""
 FLAVOR, RUN_NAME = PREFIX + "flavor", PREFIX + "run-name"
-OFFERED, GRANTED = PREFIX + "offered-as", PREFIX + "granted-priority"
+OFFERED, OWN = PREFIX + "offered-as", PREFIX + "own-priority"
 """Annotations of the JobSet: what the placement is, word for word, the capacity type that it was
-offered as, and the priority that it is raised to with its grant."""
+offered as, and the priority of its run, which it is raised to with its grant."""
+RAISED, RAISED_BY = PREFIX + "granted-priority", 1_000_000
+"""What gangs that an earlier build queued carry instead, and by how much that is more."""
 ORDER, SENT = PREFIX + "order", PREFIX + "sent"
 """Annotations with digests: of what stays of an order, for another one of this name is another
 gang; and of the whole of it, which tells whether the gang was sent under other terms or policy."""

@@ -60,6 +60,17 @@ class Site:
     pace: Pace = field(default_factory=Pace)
 
 
+def own_class(classes: Mapping[str, int], priority: int) -> str:
+    """Return the class of a gang that was granted, by its run's priority; empty: there is none.
+
+    It is never the lowest, in which gangs wait: what trains would be preempted by who waits in any
+    other. Where that is the only one it is that.
+    """
+    lowest = min(classes.values(), default=0)
+    rest = {name: value for name, value in classes.items() if value > lowest}
+    return priority_class(rest or classes, priority)
+
+
 def priority_class(classes: Mapping[str, int], priority: int) -> str:
     """Return the class that stands for a priority: the highest that is not above it.
 

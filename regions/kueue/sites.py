@@ -29,7 +29,7 @@ class KueueSettings:
     """One member cluster, as ops wrote it down.
 
     ``priority_classes`` names those of the cluster's classes that are for our gangs; empty: those
-    that the cluster was set up with for us, and where there are none of these, all.
+    that the cluster was set up with for us. Others' classes are never taken.
     ``gate_fresh_s``: how long a gate's count that moved proves that its process is there.
     """
 
@@ -82,13 +82,12 @@ def priority_classes(classes: Seen[PriorityClass], settings: KueueSettings) -> M
 
 
 def classes_for(classes: Iterable[PriorityClass], named: frozenset[str]) -> Mapping[str, int]:
-    """Return the classes that are named; without names ours, or else all."""
-    known = list(classes)
-    if named:
-        chosen = [each for each in known if each.meta.name in named]
-    else:
-        chosen = [each for each in known if names.is_set_up(each.meta.labels)] or known
-    return {each.meta.name: each.value for each in chosen}
+    """Return the classes that are named; without names those that the cluster was set up with."""
+    return {
+        each.meta.name: each.value
+        for each in classes
+        if (each.meta.name in named if named else names.is_set_up(each.meta.labels))
+    }
 
 
 def _flavor(queue: Queue, snapshot: Snapshot, settings: KueueSettings) -> ResourceFlavor:

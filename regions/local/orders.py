@@ -66,8 +66,9 @@ def manifest(order: Queue) -> Manifest:
 def gang_spec(action: Queue) -> GangSpec:
     """What the daemon is told of a placement.
 
-    Image, topology, service account and its token, the way out, memory and the priority after a
-    grant mean nothing on one machine where nobody is preempted by priority, and are left out.
+    Image, topology, service account and its token, the way out and memory mean nothing on one
+    machine and are left out. Nobody is preempted by priority there, so that a gang stands in line
+    with its run's own from the first.
     """
     return GangSpec(
         placement=action.placement,
@@ -80,7 +81,7 @@ def gang_spec(action: Queue) -> GangSpec:
         accelerators_per_node=action.gang.accelerators_per_node,
         command=action.command,
         env=dict(action.env),
-        priority=action.priority,
+        priority=max(action.priority, action.granted_priority),
         gate_timeout_s=action.gate_timeout_s,
         stop_grace_s=action.stop_grace_s,
         labels=dict(action.labels),

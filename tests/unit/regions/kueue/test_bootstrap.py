@@ -21,7 +21,7 @@ from regions.kueue.enclave import network_policy
 from regions.kueue.own_queue import OwnQueue, SettingsError
 from regions.kueue.printed import documents, files, text
 from regions.kueue.rights import RIGHTS, Scope, rules
-from regions.kueue.site import priority_class
+from regions.kueue.site import own_class, priority_class
 from tests.house.tree import ROOT
 from tests.unit.regions.kueue.making import make_queue, make_site
 
@@ -130,9 +130,9 @@ def test_a_broker_that_logs_in_from_elsewhere_needs_no_account() -> None:
 
 def test_a_gang_waits_and_trains_with_the_priorities_that_are_made() -> None:
     classes = {name: found(PLAIN, "WorkloadPriorityClass", name)["value"] for name in (WAITING, RUNNING)}  # fmt: skip  # noqa: E501
+    assert priority_class(classes, -(2**31)) == WAITING
     for priority in (-1000, -1, 0, 1, 1000):
-        assert priority_class(classes, priority) == WAITING
-        assert priority_class(classes, priority + 1_000_000) == RUNNING
+        assert own_class(classes, priority) == RUNNING
 
 
 def test_the_closed_door_is_for_our_pods_alone_and_an_enclave_opens_it() -> None:

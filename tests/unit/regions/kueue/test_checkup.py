@@ -11,6 +11,7 @@ import pytest
 from aiohttp import web
 
 from regions.examined import Examined, Finding
+from regions.kueue import names
 from regions.kueue.bootstrap import RUNNING, WAITING
 from regions.kueue.checkup import Member, examine
 from regions.kueue.cluster import KueueCluster
@@ -24,8 +25,11 @@ KUEUE = "/apis/kueue.x-k8s.io/v1beta2"
 QUEUES = f"{KUEUE}/namespaces/lab/localqueues"
 CLASSES = f"{KUEUE}/workloadpriorityclasses"
 LAB = Member(namespace="lab")
-NO_CLASS = "there is no class of priority: a gang that waits preempts what one that trains does"
-ONE_CLASS = "one is 5, the only one: a granted gang cannot be raised above those that wait"
+MADE = {names.MANAGED_BY: names.MANAGER, names.PART: names.MEMBER_PART}
+NAMED = Member(namespace="lab", priority_classes=frozenset({"one", "two"}))
+NO_CLASS = "no class of priority is for its gangs: who waits preempts as who trains does"
+ONE_CLASS = "one is -5, the only one: a granted gang cannot be raised above those that wait"
+BOTH = "one is 5, two is 6"
 Asked = tuple[str, str, str]  # verb, resource with its group, namespace
 
 
@@ -38,7 +42,7 @@ class Judged(Cluster):
         self.reviewed: list[Asked] = []
         self.objects[QUEUES] = [queue("training")]
         self.objects[CLASSES] = [
-            {"metadata": kube.meta(name), "value": value}
+            {"metadata": kube.meta(name) | {"labels": MADE}, "value": value}
             for name, value in ((WAITING, -1_000_000), (RUNNING, 500_000))
         ]
 
@@ -187,7 +191,14 @@ async def test_a_queue_that_takes_nothing_is_named(
     ("classes", "member", "said"),
     [
         ({}, LAB, NO_CLASS),
-        ({"one": 5}, LAB, ONE_CLASS),
+        ({"one": 5}, LAB, NO_CLASS),
+        ({"one": -5}, replace(LAB, priority_classes=frozenset({"one"})), ONE_CLASS),
+        ({"one": 5, "two": 6}, NAMED, f"{BOTH}; who waits as one may preempt whoever has no class"),
+        (
+            {"one": 5, "two": 6, "batch": 1, "free": -1},
+            NAMED,
+            f"{BOTH}; who waits as one may preempt others who have batch, free",
+        ),
         ({"one": 5}, replace(LAB, priority_classes=frozenset({"two"})), "there is no class two"),
     ],
 )

@@ -13,10 +13,13 @@ from regions.kueue.manifest import (
     QUEUE_LABEL,
     CannotQueueError,
     build,
+    granted_class,
     occupant,
     owned,
 )
-from regions.kueue.site import priority_class
+from regions.kueue.objects.job_set import read_job_set
+from regions.kueue.objects.reading import Fields
+from regions.kueue.site import own_class, priority_class
 from regions.launcher.pack import pack
 from tests.unit.regions.kueue.making import (
     IMAGE,
@@ -70,6 +73,55 @@ def test_a_priority_gets_the_highest_class_that_is_not_above_it(
 ) -> None:
     classes = {"normal": 0, "granted": 1_000_000, "waiting": -1_000_000}
     assert priority_class(classes, priority) == expected
+
+
+CLUSTER = {"waits": -1000, "low": 10, "normal": 100, "production": 10_000, "critical": 100_000}
+
+
+@pytest.mark.parametrize(
+    ("priority", "expected"),
+    [
+        (-1000, "low"),
+        (0, "low"),
+        (99, "low"),
+        (1000, "normal"),
+        (10_000, "production"),
+        (1_000_000, "critical"),
+    ],
+)
+def test_a_granted_gang_gets_the_class_of_its_runs_priority_and_none_above(
+    priority: int, expected: str
+) -> None:
+    for is_granted, label in ((False, "waits"), (True, expected)):
+        order = make_queue(priority=-(2**31), granted_priority=priority, is_granted=is_granted)
+        jobset = build(order, make_site(priority_classes=CLUSTER), PACKED).jobset
+        assert jobset["metadata"]["labels"][PRIORITY_LABEL] == label
+        jobset["metadata"]["uid"] = "u1"
+        assert granted_class(read_job_set(Fields(jobset), ""), CLUSTER) == expected
+
+
+@pytest.mark.parametrize(
+    ("classes", "priority", "expected"),
+    [
+        ({}, 5, ""),
+        ({"only": 7}, 5, "only"),
+        ({"one": 7, "other": 7}, 5, "other"),
+        ({"waits": 0, "trains": 500_000}, -1_000_000, "trains"),
+    ],
+)
+def test_a_granted_gang_is_above_those_that_wait_where_it_can_be(
+    classes: dict[str, int], priority: int, expected: str
+) -> None:
+    assert own_class(classes, priority) == expected
+
+
+def test_a_gang_of_an_earlier_build_is_raised_as_one_of_todays() -> None:
+    jobset = build(make_queue(), make_site(priority_classes=CLUSTER), PACKED).jobset
+    jobset["metadata"]["uid"] = "u1"
+    annotations = jobset["metadata"]["annotations"]
+    del annotations[names.OWN]
+    annotations[names.PREFIX + "granted-priority"] = "1000100"
+    assert granted_class(read_job_set(Fields(jobset), ""), CLUSTER) == "normal"
 
 
 def test_without_classes_there_is_no_label_and_it_is_said() -> None:

@@ -54,9 +54,15 @@ def make_snapshot(**changes: Any) -> Snapshot:
     return replace(snapshot, **changes)
 
 
+MADE = {names.MANAGED_BY: names.MANAGER, names.PART: names.MEMBER_PART}
+
+
 def make_classes(**changes: Any) -> Seen[PriorityClass]:
     named = enumerate(("low", "high"))
-    found = {name: PriorityClass(meta=make_meta(name), value=at) for at, name in named}
+    found = {
+        name: PriorityClass(meta=replace(make_meta(name), labels=MADE), value=at)
+        for at, name in named
+    }
     return replace(known(), objects=found, **changes)
 
 
@@ -74,12 +80,11 @@ def test_a_site_is_the_flavor_as_it_is_seen() -> None:
     assert site.accelerator_label == "nvidia-h100-80gb"
 
 
-def test_without_names_the_classes_are_those_of_the_setup_or_else_all() -> None:
-    made = {names.MANAGED_BY: names.MANAGER, names.PART: names.MEMBER_PART}
+def test_without_names_the_classes_are_those_of_the_setup_and_never_others() -> None:
     theirs = PriorityClass(meta=make_meta("theirs"), value=0)
-    ours = PriorityClass(meta=replace(make_meta("ours"), labels=made), value=-5)
+    ours = PriorityClass(meta=replace(make_meta("ours"), labels=MADE), value=-5)
     assert classes_for([theirs, ours], frozenset()) == {"ours": -5}
-    assert classes_for([theirs], frozenset()) == {"theirs": 0}
+    assert classes_for([theirs], frozenset()) == {}
     assert classes_for([theirs, ours], frozenset({"theirs", "gone"})) == {"theirs": 0}
 
 
