@@ -126,7 +126,7 @@ async def assemble(
             images=await _images(stack, config, fleet),
             draws=ids,
             clock=clock,
-            folders=fleet.folders,
+            locations=fleet.locations,
             controls={region: place.control() for region, place in fleet.stores.items()},
             retention_s=config.data.retention_days * DAY_S,
             off_loop=in_thread,

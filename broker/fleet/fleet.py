@@ -8,7 +8,6 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Protocol
 
 from broker.fleet.places import Place, Places
@@ -102,10 +101,10 @@ class Fleet:
         return {each.region: each.store for each in self.members}
 
     @property
-    def folders(self) -> Mapping[str, Path]:
-        """The directory of each region whose store is one."""
-        found = {region: place.folder for region, place in self.stores.items()}
-        return {region: folder for region, folder in found.items() if folder is not None}
+    def locations(self) -> Mapping[str, str]:
+        """Where each region's store is, as it was written down."""
+        stores = self.stores.items()
+        return {region: str(place.folder or place.location) for region, place in stores}
 
     @property
     def regions_needing_image(self) -> frozenset[str]:

@@ -58,11 +58,11 @@ class Answers:
         view: View,
         content: Content,
         strangers: Strangers,
-        folders: Mapping[str, Path],
+        locations: Mapping[str, str],
         book: ImageBook | None,
         courier: Courier | None,
     ) -> None:
-        """Make it; ``folders`` are the regions whose store is a directory of this machine.
+        """Make it; ``locations`` are where the regions' stores are: absolute paths, or ``gs://``.
 
         ``book`` is of the registries that are configured, None: there is none, and no ``courier``.
         """
@@ -72,7 +72,7 @@ class Answers:
         self._view = view
         self._content = content
         self._strangers = strangers
-        self._folders = folders
+        self._locations = locations
         self._book = book
         self._courier = courier
 
@@ -92,6 +92,10 @@ class Answers:
             for outpost in self._outposts.of_region(region)
             for orphan in self._strangers.by_cluster.get(outpost.cluster, ())
         )
+
+    def store(self, region: str) -> str:
+        """Return where a region's store is, empty where nobody said."""
+        return self._locations.get(region, "")
 
     def registry(self, region: str) -> RegionRegistry | None:
         """Return where a region's clusters pull images from, None where nobody said."""
@@ -180,8 +184,9 @@ class Answers:
         """Return the folder of a checkpoint on this machine, None when no store is one."""
         path = path_of(run.uid, ref)
         for place in self._having(run, ref, region):
-            if place in self._folders:
-                return str(self._folders[place] / path.prefix)
+            location = self._locations.get(place, "")
+            if location.startswith("/"):
+                return str(Path(location) / path.prefix)
         return None
 
     async def fetch(

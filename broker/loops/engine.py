@@ -16,7 +16,6 @@ Read ``make_agents``; a simulation calls the ticks itself, ``keep_going`` is for
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Protocol
 
 from broker.history.lineage import resumable
@@ -60,9 +59,9 @@ class WholeLog(Log, Archive, Protocol):
 class Parts:
     """What the agents are made from.
 
-    ``regions_needing_image`` have a cluster that runs images; ``folders`` are the regions whose
-    store is a directory of this machine; ``controls`` are the stores of the start protocol, by
-    region. Ended runs are kept for ``retention_s`` broker seconds.
+    ``regions_needing_image`` have a cluster that runs images; ``locations`` are where the
+    regions' stores are, as they were configured; ``controls`` are the stores of the start protocol,
+    by region. Ended runs are kept for ``retention_s`` broker seconds.
     ``images`` None: no registry is configured, and clusters pull what runs name.
     An agent handles at most ``runs_at_once``, 1 for one after the other.
     """
@@ -74,7 +73,7 @@ class Parts:
     regions_needing_image: frozenset[str]
     draws: Draws
     clock: Clock
-    folders: Mapping[str, Path]
+    locations: Mapping[str, str]
     controls: Mapping[str, Store]
     retention_s: float
     off_loop: OffLoop
@@ -187,7 +186,7 @@ def make_agents(parts: Parts) -> Agents:
             view=view,
             content=parts.content,
             strangers=shared.strangers,
-            folders=parts.folders,
+            locations=parts.locations,
             book=shared.book_of_images,
             courier=courier,
         ),

@@ -166,6 +166,7 @@ def region_message(
     capacities: Mapping[str, CapacitySeen],
     now: Moment,
     *,
+    store: str,
     registry: RegionRegistry | None,
     copies: Sequence[ImageOnItsWay] = (),
 ) -> region_pb2.Region:
@@ -179,6 +180,7 @@ def region_message(
         name=f"regions/{state.id}",
         state=stands,
         message=state.cordon_message,
+        store=store,
         clusters=[
             _cluster(facts, orphans, capacities.get(facts.cluster, CapacitySeen()), state, now)
             for facts in clusters

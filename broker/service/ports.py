@@ -128,6 +128,10 @@ class World(Protocol):
         """Return what is known of a cluster's capacity beside its figures."""
         ...
 
+    def store(self, region: str) -> str:
+        """Return where a region's store is, empty where nobody said."""
+        ...
+
     def registry(self, region: str) -> RegionRegistry | None:
         """Return where a region's clusters pull images from, None where nobody said."""
         ...

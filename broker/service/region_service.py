@@ -188,6 +188,7 @@ class RegionService(region_service_pb2_grpc.RegionServiceServicer):
             world.orphans(region) if is_operator() else (),
             {one.cluster: self._capacity(one.cluster) for one in clusters},
             self._ports.clock.now(),
+            store=world.store(region),
             registry=world.registry(region),
             # What another team runs is not told to who may not see its runs.
             copies=world.images_on_their_way(region) if is_operator() else (),

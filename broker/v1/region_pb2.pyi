@@ -64,6 +64,7 @@ class Region(_message.Message):
     CLUSTERS_FIELD_NUMBER: _builtins.int
     STORE_REASON_FIELD_NUMBER: _builtins.int
     STORE_MESSAGE_FIELD_NUMBER: _builtins.int
+    STORE_FIELD_NUMBER: _builtins.int
     REGISTRY_FIELD_NUMBER: _builtins.int
     IMAGE_COPIES_FIELD_NUMBER: _builtins.int
     name: _builtins.str
@@ -78,6 +79,10 @@ class Region(_message.Message):
     """
     store_message: _builtins.str
     """The same in a sentence that says what to do."""
+    store: _builtins.str
+    """Where its store is: a directory as brokerd reaches it, or gs://BUCKET/FOLDER. Empty for a region
+    that is not configured any more.
+    """
     @_builtins.property
     def clusters(self) -> _containers.RepeatedCompositeFieldContainer[Global___ClusterStatus]:
         """Its clusters as last seen."""
@@ -99,12 +104,13 @@ class Region(_message.Message):
         clusters: _abc.Iterable[Global___ClusterStatus] | None = ...,
         store_reason: _errors_pb2.Reason.ValueType = ...,
         store_message: _builtins.str = ...,
+        store: _builtins.str = ...,
         registry: Global___ImageRegistry | None = ...,
         image_copies: _abc.Iterable[Global___ImageCopy] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["registry", b"registry"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["clusters", b"clusters", "image_copies", b"image_copies", "message", b"message", "name", b"name", "registry", b"registry", "state", b"state", "store_message", b"store_message", "store_reason", b"store_reason"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["clusters", b"clusters", "image_copies", b"image_copies", "message", b"message", "name", b"name", "registry", b"registry", "state", b"state", "store", b"store", "store_message", b"store_message", "store_reason", b"store_reason"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

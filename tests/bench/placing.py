@@ -188,7 +188,7 @@ class _Opened:
                 regions_needing_image=frozenset(),
                 draws=Ids(),
                 clock=clock,
-                folders={},
+                locations={},
                 controls={},
                 retention_s=90 * 86_400.0,
                 off_loop=in_thread,

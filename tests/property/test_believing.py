@@ -125,7 +125,7 @@ def test_what_is_believed_of_a_cluster_can_be_planned_with_and_shown(
     taken = [signal_of(CLUSTER, signal, NOW.elapsed_s) for signal in said.signals]
     assert all(one is None or 0 <= one.elapsed_s <= NOW.elapsed_s for one in taken)
     assert region_message(
-        RegionState(id=CLUSTER), (facts,), (), {}, NOW, registry=None
+        RegionState(id=CLUSTER), (facts,), (), {}, NOW, store="gs://east/broker", registry=None
     ).SerializeToString()
     assert all(can_be_told(text) for text in (*facts.blind, *(one.detail for one in taken if one)))
     assert believed(said) is said  # what can be is passed on as it came

@@ -97,6 +97,9 @@ class Loops:
     def capacity(self, cluster: str) -> CapacitySeen:
         return self.capacities.get(cluster, CapacitySeen())
 
+    def store(self, region: str) -> str:
+        return f"gs://of-{region}/broker"
+
     def registry(self, region: str) -> RegionRegistry | None:
         return self.registries.get(region)
 

@@ -18,6 +18,8 @@ from broker.history.regional import BrokerState, RegionState
 from broker.loops import restorer
 from broker.loops.content import Content
 from broker.loops.engine import Agents, Parts, make_agents
+from broker.loops.images import Images
+from broker.loops.journeys import Journeys
 from broker.loops.off_loop import at_once
 from broker.loops.outposts import Outpost
 from broker.loops.running import Pace, keep_all, keep_going
@@ -32,10 +34,12 @@ from broker.store.ledger import LOG_NAME, Ledger, open_ledger, read_mark
 from broker.store.listing import RunPage, RunQuery
 from replicator.hashing import OnChunk
 from replicator.transfers import Ticket, TransferKey
+from tests.fakes.images import make_book
 from tests.fakes.region_store import ControlStore, RegionContent
 from tests.simulation import laws
 from tests.simulation.place import BrokerLine, Place
 from tests.simulation.port import SimPort
+from tests.simulation.shelves import SimRegistries
 from tests.simulation.stage import Stage
 from tests.simulation.timeless import BEGAN_S, BEGAN_WALL_S
 
@@ -122,8 +126,13 @@ class Life:
             self.left.set()
 
     async def _run(self, ledger: Ledger, clock: SystemClock) -> None:
-        agents = self.agents = make_agents(self._parts(ledger, clock))
-        async with Supervisor(lambda name: None) as supervisor:
+        async with (
+            Journeys(max_parallel=8) as asks,
+            Journeys(max_parallel=2) as copies,
+            Supervisor(lambda name: None) as supervisor,
+        ):
+            images = self._images(asks, copies)
+            agents = self.agents = make_agents(self._parts(ledger, clock, images))
             keep_all(agents, supervisor, clock, PACE)
             mark = ledger.mark_time
             supervisor.keep("timekeeper", lambda: keep_going(mark, None, lambda: MARK_S, clock))
@@ -131,7 +140,15 @@ class Life:
                 self.stage.alive.set()
             await asyncio.Event().wait()
 
-    def _parts(self, ledger: Ledger, clock: SystemClock) -> Parts:
+    def _images(self, asks: Journeys, copies: Journeys) -> Images | None:
+        stage = self.stage
+        if not stage.has_registries:
+            return None
+        registries = SimRegistries(stage.shelves, self, stage.dice(f"registries {self.since_s}"))
+        book = make_book(*sorted(stage.places))
+        return Images(book, registries, asks=asks, copies=copies)
+
+    def _parts(self, ledger: Ledger, clock: SystemClock, images: Images | None) -> Parts:
         stage, places = self.stage, self.stage.places
         ports = {
             name: stage.pieces.wrap_port(
@@ -159,13 +176,14 @@ class Life:
             regions_needing_image=frozenset(),
             draws=Ids(self.chance.randrange),
             clock=clock,
-            folders={},
+            locations={},
             controls={
                 name: ControlStore(place.objects, BrokerLine(place))
                 for name, place in places.items()
             },
             retention_s=stage.retention_s,
             off_loop=at_once,
+            images=images,
         )
 
     def _content(self, place: Place) -> RegionContent:

@@ -259,7 +259,7 @@ async def brokered(stage: Stage, data: Path) -> AsyncIterator[Fleet]:
                 bundles=bundles,
                 regions_needing_image=frozenset(),
                 draws=ids,
-                folders={},
+                locations={},
                 controls={r: store.DirectoryStore(w.store) for r, w in stage.worlds.items()},
                 retention_s=90 * 86_400.0,
                 off_loop=in_thread,

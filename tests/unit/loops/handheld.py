@@ -266,7 +266,7 @@ async def _made(
             bundles=NoBundles(),
             regions_needing_image=frozenset(),
             draws=Ids(),
-            folders={},
+            locations={},
             controls=controls,
             retention_s=90 * 86_400.0,
             off_loop=at_once,
