@@ -10,13 +10,14 @@ from typing import Any
 
 import click
 
-from broker.cli import exits, following, words
+from broker.cli import checking, exits, following, words
 from broker.cli.options import intent_of, with_intent
 from broker.cli.places import show_estimate
 from broker.cli.run import show_manifests
 from broker.cli.session import Session
 from broker.cli.verbs import VerbWithCommand, verb
 from broker.sdk.intent import IntentFile
+from broker.v1 import run_pb2
 
 
 @verb(
@@ -67,7 +68,8 @@ def submit(
 
     The working directory goes with it: what git would keep, at most 256 MiB packed, and no file
     that looks like a key. Where a flag and the file differ, the flag counts; none clears what the
-    file says. The run's name is printed.
+    file says. The run's name is printed. Where it has an image it is waited until that was looked
+    up; a run that is rejected for it ends with the code of a field that is not as it must be.
     """
     if manifest and not validate_only:
         raise click.UsageError(
@@ -92,23 +94,35 @@ def submit(
     if wait:
         session.note(f"submitted {run.name}")
         return following.follow(session, run.name)
+    if found.message.workload.image:
+        with _progress("checking the image") as tell:
+            run = checking.checked(session, run, tell)
     if session.is_json:
         session.show_json(run)
     else:
         session.say(run.name)
-        session.note(f"follow it: broker watch {words.team_of(run.name)}/{words.id_of(run.name)}")
-    return exits.OK
+        _say_next(session, run)
+    return checking.code_of(run)
+
+
+def _say_next(session: Session, run: run_pb2.Run) -> None:
+    if run.state == run_pb2.RUN_STATE_REJECTED:
+        session.note(f"rejected: {run.why.message}")
+        return
+    if run.image:
+        session.note(f"it runs {run.image}")
+    session.note(f"follow it: broker watch {following.short(run.name)}")
 
 
 @contextmanager
-def _progress() -> Iterator[Callable[[str], None]]:
+def _progress(what: str = "looking at the working directory") -> Iterator[Callable[[str], None]]:
     """Show what takes a while, to a person who looks."""
     if not sys.stderr.isatty():
         yield lambda _: None
         return
     from rich.console import Console
 
-    with Console(stderr=True).status("looking at the working directory") as live:
+    with Console(stderr=True).status(what) as live:
         yield live.update
 
 

@@ -82,6 +82,7 @@ class Courier:
         self._clock = clock
         self._wishes: dict[str, _Wish] = {}
         self._again = Agenda()
+        self._held: dict[str, object] = {}
         self._moving: dict[_Key, _Moving] = {}
         self._later: Later[_Key] = Later(clock)
         self._failures: Counter[_Key] = Counter()
@@ -96,13 +97,16 @@ class Courier:
         changed = self.changes.take()
         with putting_back(self.changes, changed):
             names = {one for one in changed if "/runs/" in one}
-            for name in sorted(names | set(self._again.due(now.elapsed_s, DUE_PER_TICK))):
-                self._wish(name, now)
+            due = set(self._again.due(now.elapsed_s, DUE_PER_TICK))
+            for name in sorted(names | due):
+                self._wish(name, now, is_due=name in due)
             for key in tuple(self._moving):
                 await self._ask(key)
-        wanted = self._wanted()
-        for key, image in wanted[:LOOKED_FOR_PER_TICK]:
-            await self._look(key, image, now)
+        looked_for = 0
+        for key, image in self._wanted():
+            looked_for += not await self._look(key, image, now)
+            if looked_for >= LOOKED_FOR_PER_TICK:
+                break
 
     @property
     def is_busy(self) -> bool:
@@ -123,11 +127,17 @@ class Courier:
 
     # ---- What is wanted -------------------------------------------------------------------------
 
-    def _wish(self, name: str, now: Moment) -> None:
+    def _wish(self, name: str, now: Moment, *, is_due: bool) -> None:
         run = self._desk.log.run(name)
+        # Where it may start is asked of every place: only for what could have changed it.
+        held = None if run is None else (run.image, run.state, _waits_in(run), run.terms_generation)
+        if not is_due and name in self._held and self._held[name] == held:
+            return
+        self._held[name] = held
         wish = None if run is None or run.is_ended else self._wish_of(run, now)
         if wish is None:
             self._wishes.pop(name, None)
+            self._held.pop(name, None)
             self._again.drop(name)
             return
         self._wishes[name] = wish
@@ -137,7 +147,7 @@ class Courier:
         if run.image is None:
             return None
         book = self._images.book
-        waiting = dict.fromkeys(leg.site.region for leg in run.waiting_placements)
+        waiting = _waits_in(run)
         needed = [region for region in waiting if book.is_pulled_in(region)]
         likely = [
             region
@@ -167,15 +177,19 @@ class Courier:
 
     # ---- Copies ---------------------------------------------------------------------------------
 
-    async def _look(self, key: _Key, image: PinnedImage, now: Moment) -> None:
-        name, region = key
+    async def _look(self, key: _Key, image: PinnedImage, now: Moment) -> bool:
+        """Look for an image, and begin to copy it; True when nothing had to be asked for that."""
         if self._later.is_too_soon(key):
-            return
-        is_there = self._voucher.is_there(image, region, within_s=KNOWN_S)
+            return True
+        is_there = self._voucher.is_there(image, key[1], within_s=KNOWN_S)
         if is_there:
             self._failures.pop(key, None)
-        if is_there is not False or len(self._moving) >= COPIES_AT_ONCE:
-            return
+        if is_there is False and len(self._moving) < COPIES_AT_ONCE:
+            await self._copy(key, image, now)
+        return bool(is_there)
+
+    async def _copy(self, key: _Key, image: PinnedImage, now: Moment) -> None:
+        name, region = key
         origin = self._origin(key)
         source = self._source(name, origin)
         if self._images.book.spot_in(name, region) == self._images.book.source(name):
@@ -260,3 +274,8 @@ class Courier:
         rate = sent_bytes / took_s
         former = self._view.image_rates.get(region, rate)
         self._view.apply_image_rate(region, 0.7 * former + 0.3 * rate)
+
+
+def _waits_in(run: Run) -> tuple[str, ...]:
+    """Return the regions in which a run has a leg that could still be granted."""
+    return tuple(dict.fromkeys(leg.site.region for leg in run.waiting_placements))

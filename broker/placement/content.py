@@ -16,10 +16,13 @@ BUNDLE_S = 2.0  # bundles are limited to tens of megabytes
 def image_word(view: View, run: Run, leg: Placement) -> tuple[Reason, str] | None:
     """Return why a leg's region cannot give a gang the run's image now, None when it can."""
     image, region = run.image, leg.site.region
-    if image is None or not view.lacks_image(run, region):
+    if image is None:
         return None
-    usual = f"{region} does not have {image.name} yet"
-    return view.image_words.get((image.name, region)) or (Reason.IMAGE_NOT_THERE, usual)
+    # A registry that is silent says so, too, where the image was seen before.
+    word = view.image_words.get((image.name, region))
+    if word is None and view.lacks_image(run, region):
+        return Reason.IMAGE_NOT_THERE, f"{region} does not have {image.name} yet"
+    return word
 
 
 def content_s(view: View, run: Run, region: str) -> float:

@@ -56,6 +56,9 @@ _NODES_ON_THEIR_WAY = frozenset({Reason.NODES_COMING, Reason.WAITING_FOR_CAPACIT
 # By the reason that the cluster gives for a leg's wait.
 ROWS: dict[Reason, Row] = {
     Reason.PREPARING_CONTENT: _row(lambda p: p.patience.content_s, Reason.COPY_SLOW, Remedy.WIDEN),
+    Reason.REGISTRY_UNREACHABLE: _row(
+        lambda p: p.patience.content_s, Reason.REGISTRY_UNREACHABLE, Remedy.WIDEN
+    ),
     Reason.IMAGE_NOT_THERE: _row(
         lambda p: p.patience.content_s, Reason.IMAGE_NOT_THERE, Remedy.WIDEN
     ),

@@ -58,10 +58,15 @@ def broker(daemon: Daemon, *words: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def submitted(daemon: Daemon, name: str, image: str) -> run_pb2.Run:
-    """Submit a gang that does nothing, and return its run once it is over."""
+def submit(daemon: Daemon, name: str, image: str) -> subprocess.CompletedProcess[str]:
+    """Submit a gang that does nothing; return what its image was found to be, in words."""
     asked = ("--name", name, "--no-workdir", "--image", image, "--region", HOME)
-    broker(daemon, "submit", *asked, "--hardware", "1xH100", "--capacity", "spot", "--", "true")
+    machines = ("--hardware", "1xH100", "--capacity", "spot")
+    return broker(daemon, "submit", *asked, *machines, "--", "true")
+
+
+def when_over(daemon: Daemon, name: str) -> run_pb2.Run:
+    """Return a run once it is over."""
     found = run_pb2.Run()
     with Client(find(server=daemon.server, team=TEAM, user="ann")) as client:
 
@@ -78,7 +83,10 @@ def test_a_tag_is_kept_by_digest_and_copied_and_its_run_starts(
 ) -> None:
     here = repository()
     digest = multi_arch(Pusher(town.near, here), tag="v1")["digest"]
-    run = submitted(daemon, "tagged", f"{town.near.name}/{here}:v1")
+    said = submit(daemon, "tagged", f"{town.near.name}/{here}:v1")
+    assert (said.returncode, said.stdout) == (0, f"teams/{TEAM}/runs/tagged\n")
+    assert f"it runs {town.near.name}/{here}@{digest}" in said.stderr
+    run = when_over(daemon, "tagged")
     assert (run.state, run.image) == (
         run_pb2.RUN_STATE_SUCCEEDED,
         f"{town.near.name}/{here}@{digest}",
@@ -90,14 +98,15 @@ def test_a_tag_is_kept_by_digest_and_copied_and_its_run_starts(
 def test_ways_not_to_run_are_told_apart(town: Town, daemon: Daemon, repository: Name) -> None:
     here = repository()
     Pusher(town.near, here).image(platform="linux/arm64", tag="arm")
-    told = {
-        name: submitted(daemon, name, image).why
-        for name, image in {
-            "missing": f"{town.near.name}/{here}:other",
-            "arm": f"{town.near.name}/{here}:arm",
-            "locked": f"{town.locked.name}/{here}:v1",
-        }.items()
+    images = {
+        "missing": f"{town.near.name}/{here}:other",
+        "arm": f"{town.near.name}/{here}:arm",
+        "locked": f"{town.locked.name}/{here}:v1",
     }
+    said = {name: submit(daemon, name, image) for name, image in images.items()}
+    assert {name: one.returncode for name, one in said.items()} == dict.fromkeys(images, 6)
+    assert all("rejected: " in one.stderr for one in said.values())
+    told = {name: when_over(daemon, name).why for name in images}
     assert {name: why.reason for name, why in told.items()} == {
         "missing": errors_pb2.REASON_IMAGE_MISSING,
         "arm": errors_pb2.REASON_IMAGE_NOT_FOR_PLATFORM,

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from broker.loops import courier
 from broker.loops.image_vouching import AGAIN_S
 from broker.loops.later import AGAIN_S as COPY_AGAIN_S
 from broker.model.image import PinnedImage
@@ -92,6 +93,29 @@ async def test_a_silent_registry_is_waited_for_with_its_reason(
     await town.settle(AGAIN_S)
     await town.settle(1.0)
     assert queued(town, "alpha") == [THERE]
+
+
+async def test_a_registry_that_falls_silent_holds_up_what_it_had(
+    town: Handheld, registries: FakeRegistries
+) -> None:
+    registries.there["alpha"] = {DIGEST}
+    town.agents.view.apply_image(PINNED.name, "alpha", is_there=True)
+    registries.silent = {"alpha"}
+    name = await submitted(town)
+    await town.settle(1.0)
+    run = town.run(name)
+    assert (queued(town, "alpha"), run.why.reason) == ([], Reason.REGISTRY_UNREACHABLE)
+    assert run.why.next_at_s is not None
+
+
+async def test_what_is_looked_for_in_a_tick_is_bounded_and_all_is_found_in_time(
+    town: Handheld, registries: FakeRegistries, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(courier, "LOOKED_FOR_PER_TICK", 1)
+    await submitted(town)
+    for _ in range(3):
+        await town.settle(1.0)
+    assert {one[2] for one in registries.heard if one[0] == "bring"} == {"alpha", "beta"}
 
 
 async def test_an_image_that_was_taken_since_is_not_believed_to_be_there(

@@ -52,6 +52,7 @@ CASES = [
 ELSEWHERE = {
     Reason.PREPARING_CONTENT: "test_content_on_its_way_has_a_patience_of_its_own",
     Reason.IMAGE_NOT_THERE: "test_an_image_that_does_not_come_is_why_a_leg_is_judged",
+    Reason.REGISTRY_UNREACHABLE: "test_an_image_that_does_not_come_is_why_a_leg_is_judged",
     Reason.AT_GATE: "test_a_gang_that_nobody_lets_pass_gives_its_nodes_back",
 }
 
@@ -115,14 +116,15 @@ def pulling(*regions: str) -> Scene:
     return scene
 
 
-def test_an_image_that_does_not_come_is_why_a_leg_is_judged() -> None:
+@pytest.mark.parametrize("reason", [Reason.IMAGE_NOT_THERE, Reason.REGISTRY_UNREACHABLE])
+def test_an_image_that_does_not_come_is_why_a_leg_is_judged(reason: Reason) -> None:
     scene = pulling("alpha")
     scene.story.placed()
     assert causes(scene.told_after(1_799.0)) == []
-    scene.view.tell_image(IMAGE.name, "alpha", (Reason.IMAGE_NOT_THERE, "it is being copied"))
+    scene.view.tell_image(IMAGE.name, "alpha", (reason, "it is being copied"))
     scene.story.wait(1.0)
     (verdict,) = [one for one in scene.told() if isinstance(one, JudgeStuck)]
-    assert verdict.cause is Reason.IMAGE_NOT_THERE
+    assert verdict.cause is reason
     assert verdict.evidence.endswith("in alpha: it is being copied")
     scene.obeys()
     assert causes(scene.told_after(10.0)) == []
