@@ -8,12 +8,13 @@ gone because it cannot be seen. Read ``Placements.look`` first, then ``stage_of`
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from regions import observing
 from regions.cluster import Cause, PlacementSeen, Stage
 from regions.kueue import names
+from regions.kueue.at_rest import AtRest
 from regions.kueue.end_hearing import FOLLOWS
 from regions.kueue.eta import eta_s
 from regions.kueue.explanation import Evidence, explain, is_ignored, verdict
+from regions.kueue.gate_view import GateView
 from regions.kueue.hearing import Heard
 from regions.kueue.machine_times import ends_s, history
 from regions.kueue.members import Member, Members
@@ -61,6 +62,7 @@ class Placements:
         self._put_out = PutOut()
         self._lives: dict[str, tuple[str, ...]] = {}
         self._ends: dict[str, Verdict] = {}
+        self._at_rest = AtRest()
 
     @property
     def shown(self) -> Mapping[str, Shown]:
@@ -81,7 +83,7 @@ class Placements:
 
         Of ``missing`` processes it is not known whether they run: their gangs are not over.
         """
-        gate = _Gate(look, monotonic_s, self._fresh_s)
+        gate = GateView(look, monotonic_s, self._fresh_s)
         started, found = starters(look), dict[str, Shown]()
         lost_ones = tuple(missing)
         for lost in lost_ones:
@@ -122,6 +124,7 @@ class Placements:
             del found[name]
         here = {gang.meta.uid for gang in scene.gangs.values()}
         self._put_out.keep(here)
+        self._at_rest.keep(scene.gangs.keys())
         self._lives = {name: uids for name, uids in self._lives.items() if name in found}
         self._ends = {uid: said for uid, said in self._ends.items() if uid in here}
         self._shown = found
@@ -144,6 +147,9 @@ class Placements:
         *,
         started_by: frozenset[str] | None,
     ) -> Shown:
+        rested = self._at_rest.find(placement, evidence, members)
+        if rested is not None:
+            return Shown(seen=rested[0], said=rested[1], evidence=evidence)
         uid, workload = evidence.job_set.meta.uid, evidence.workload
         said = explain(evidence)
         former = self._shown.get(placement)
@@ -162,7 +168,10 @@ class Placements:
             ahead=None if place is None else place[0],
             ahead_gpus=None if place is None else place[1],
         )
-        return Shown(seen=seen, said=said, evidence=evidence, is_put_out=uid in self._put_out)
+        is_put_out = uid in self._put_out
+        if not is_put_out:
+            self._at_rest.take_in(evidence, members, seen, said)
+        return Shown(seen=seen, said=said, evidence=evidence, is_put_out=is_put_out)
 
     def _of_end(self, uid: str, said: Verdict) -> Verdict:
         """How a gang ended stays known after the pods that told of it were removed.
@@ -213,33 +222,6 @@ class Placements:
             ends_s=None,
         )
         return Shown(seen=seen, said=said, evidence=None, is_put_out=before.is_put_out)
-
-
-@dataclass(frozen=True, slots=True)
-class _Gate:
-    """The store's half of every placement."""
-
-    look: Look
-    monotonic_s: float
-    fresh_s: float
-
-    def joined(self, seen: PlacementSeen, ranks: int) -> PlacementSeen:
-        """Add who stands at the gate."""
-        gate = observing.at_gate(
-            seen.placement,
-            self.look.runs.get(seen.run_key),
-            self.look.epochs,
-            ranks=ranks,
-            alive={one.member for one in seen.members if one.is_alive},
-            now_s=self.monotonic_s,
-            fresh_s=self.fresh_s,
-        )
-        return replace(
-            seen,
-            standing=gate.standing,
-            is_whole_at_gate=gate.is_whole,
-            is_granted=gate.is_granted,
-        )
 
 
 def stage_of(evidence: Evidence, members: tuple[Member, ...]) -> Stage:
