@@ -25,8 +25,12 @@ class Tally:
 
 
 def measure(ground: Ground) -> list[Figure]:
-    """Straight, by MultiKueue and by brokerd in turn, round by round."""
-    manager, brokerd = ground.manager(), ground.brokerd("crowd", SEEING)
+    """Straight, by MultiKueue and by brokerd in turn, round by round.
+
+    All regions cost the same, as they do to the other sides: for a cheaper one a run would wait its
+    turn, and what is measured would be how long that is worth it.
+    """
+    manager, brokerd = ground.manager(), ground.brokerd("crowd", SEEING, dearer_by=0.0)
     ours = Ours("ours", brokerd, ground, SEEING.namespace)
     sides: tuple[Side, ...] = (
         Straight(ground, list(ZONES)),

@@ -100,10 +100,18 @@ class Ground:
             self._manager = Manager(region, self.regions, QUEUE, TEAM, self._quota())
         return self._manager
 
-    def brokerd(self, name: str, member: Member, regions: Sequence[str] = tuple(ZONES)) -> Brokerd:
+    def brokerd(
+        self,
+        name: str,
+        member: Member,
+        regions: Sequence[str] = tuple(ZONES),
+        *,
+        dearer_by: float = 0.1,
+    ) -> Brokerd:
         """Start a brokerd that is joined to some of the regions, in the place of the one before.
 
-        Its data are its own, by ``name``.
+        Its data are its own, by ``name``. Each region is dearer than the one before, so that the
+        first is everybody's first choice; ``dearer_by`` 0: none is.
         """
         self.leave()
         self._brokerd = Brokerd(
@@ -115,7 +123,7 @@ class Ground:
                     namespace=member.namespace,
                     queue=QUEUE,
                     store=self.regions[one].store / name,
-                    prices={"spot": f"{1 + number / 10:.2f}"},
+                    prices={"spot": f"{1 + number * dearer_by:.2f}"},
                 )
                 for number, one in enumerate(regions)
             ],
