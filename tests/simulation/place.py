@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from regions.cluster import Cause, Outcome
+from regions.cluster import Cause, Outcome, Queue
 from regions.launcher import layout
 from regions.launcher.rules import Standing, Step
 from regions.local.config import WorldConfig
@@ -83,6 +83,7 @@ class Place:
         self._timer: asyncio.TimerHandle | None = None
         self._is_turning = False
         self.on_planned_end: Callable[[Place, Job], None] = lambda place, job: None
+        self.on_queue: Callable[[Queue], None] = lambda order: None
         self._ends_awaited: set[str] = set()
         state = State(boot_id="boot", began_s=loop.time())
         warm(config, state, loop.time())

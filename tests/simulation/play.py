@@ -17,6 +17,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from decimal import Decimal
+from functools import partial
 from pathlib import Path
 
 from msgspec import structs
@@ -164,10 +165,12 @@ class Theater:
             until_s = loop.time() + self._extent.trouble_s
             working = group.create_task(users.work(until_s))
             spoiling = group.create_task(disks.work(until_s))
+            emptying = group.create_task(stage.shelves.work(until_s))
             watching = group.create_task(people.work())
             await trouble.work(until_s)
             stage.witness.note("trouble", "it is calm now")
             await spoiling
+            await emptying
             trouble.heal()
             disks.heal()
             people.take_what_is_there()
@@ -213,6 +216,8 @@ class Theater:
         )
         stage.places[region] = place
         place.on_planned_end = stage.planned_end
+        place.on_queue = partial(stage.shelves.queued, region)
+        stage.shelves.there[region] = set()
         stage.witness.objects[region] = place.objects
 
     async def _keep_alive(self, group: asyncio.TaskGroup) -> None:

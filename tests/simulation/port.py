@@ -189,6 +189,7 @@ class SimPort:
         try:
             match action:
                 case Queue():
+                    self._place.on_queue(action)
                     return self._to_cluster(lambda: self._place.queue(gang_spec(action)))
                 case Withdraw():
                     return self._withdraw(action)

@@ -22,6 +22,7 @@ from tests.simulation import handing_over, laws
 from tests.simulation.pieces import Pieces
 from tests.simulation.place import Place, Weather
 from tests.simulation.port import Post
+from tests.simulation.shelves import Shelves
 from tests.simulation.timeless import BEGAN_S, BEGAN_WALL_S, WorldReadings
 from tests.simulation.witness import Witness
 
@@ -67,6 +68,8 @@ class Stage:
     is_held: bool = False
     clear_since_s: float = 0.0
     dead: asyncio.Event = field(default_factory=asyncio.Event)
+    shelves: Shelves = field(init=False)
+    has_registries: bool = field(init=False)
     uploads: RegionContent = field(init=False)
     user_dice: random.Random = field(init=False)
 
@@ -75,6 +78,9 @@ class Stage:
         self.uploads = RegionContent(objects, OpenLine(), BEGAN_WALL_S - BEGAN_S)
         self.uploads.put(f"bundles/{BUNDLE_DIGEST}.tar.gz", [BUNDLE])
         self.user_dice = self.dice("users")
+        chance = self.dice("registries")
+        self.has_registries = chance.random() < 0.5
+        self.shelves = Shelves(loop=self.loop, chance=chance, witness=self.witness)
 
     def dice(self, name: str) -> random.Random:
         """Return chance of its own for somebody."""

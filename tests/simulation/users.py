@@ -41,6 +41,7 @@ from broker.model.run import Run
 from broker.runtime.entropy import Ids
 from tests.simulation.extent import Extent
 from tests.simulation.life import ask
+from tests.simulation.shelves import TAG
 from tests.simulation.stage import BUNDLE_DIGEST, Stage
 from tests.simulation.training import Program
 
@@ -170,6 +171,7 @@ class Users:
             owner="ada",
             workload=Workload(
                 command=program.command(),
+                image=TAG if self._stage.has_registries else "",
                 hardware=(
                     HardwareOption(accelerator="H100", accelerators_per_node=1, nodes=nodes),
                 ),
