@@ -20,8 +20,11 @@ from regions.launcher.store import Store, StoreUnreachable, read_bounded
 
 T = TypeVar("T")
 
-MARKERS = frozenset({".complete", ".metadata"})
-"""What shows that a checkpoint folder is complete: ours, and PyTorch DCP's."""
+MARKERS = frozenset(
+    {".complete", ".metadata", "trainer_state.json", "checkpoint.ckpt", "_CHECKPOINT_METADATA"}
+)
+"""What shows that a checkpoint folder may be complete: ours, PyTorch DCP's, Hugging Face's,
+Lightning's, Orbax's. Which of them counts is told by the run's format, to who looks closer."""
 
 
 MAX_NAMES = 100_000

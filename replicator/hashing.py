@@ -61,12 +61,20 @@ def verified(
 
 def sha256_of(store: ContentReader, entry: Entry, on_chunk: OnChunk) -> str:
     """Return the sha256 of exactly this generation. Raises Changed and NotFound."""
-    checksum = hashlib.sha256()
+    return sha256_and_end(store, entry, on_chunk, end_bytes=0)[0]
+
+
+def sha256_and_end(
+    store: ContentReader, entry: Entry, on_chunk: OnChunk, *, end_bytes: int
+) -> tuple[str, bytes]:
+    """Return the sha256 of exactly this generation, and its last bytes, so many at most."""
+    checksum, end = hashlib.sha256(), b""
     with closing(store.read(entry.name, entry.generation)) as chunks:
         for chunk in chunks:
             checksum.update(chunk)
             on_chunk(len(chunk))
-    return checksum.hexdigest()
+            end = (end + chunk[-end_bytes:])[-end_bytes:] if end_bytes else b""
+    return checksum.hexdigest(), end
 
 
 def is_sha256(text: object) -> bool:

@@ -48,7 +48,7 @@ workload:                         # never changes; broker fork makes a run of an
   #     regions: [us-east4]       # where it is
   #     remote_reads: true        # may be read from elsewhere
   # checkpoint:
-  #   format: files               # or pytorch-dcp
+  #   format: files               # or pytorch-dcp, hugging-face, lightning, orbax
   #   interval: 10m
   #   keep_last: 3
   #   keep_every_steps: 10000

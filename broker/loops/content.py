@@ -17,10 +17,11 @@ from broker.model.intent import CheckpointFormat
 from replicator.bundle import check_bundle, copy_bundle, has_bundle, remove_bundle
 from replicator.checkpoint.copy import copy
 from replicator.checkpoint.describe import attest, renew
-from replicator.checkpoint.formats import Format
+from replicator.checkpoint.formats import SETTLING, Format
 from replicator.checkpoint.paths import CheckpointPath
 from replicator.checkpoint.removal import clear_leftover, remove
-from replicator.checkpoint.scan import FoundCheckpoint, Stage, scan
+from replicator.checkpoint.scan import FoundCheckpoint, Stage, pin, scan
+from replicator.checkpoint.settling import Settling
 from replicator.checkpoint.verify import is_ready
 from replicator.errors import (
     Changed,
@@ -34,7 +35,7 @@ from replicator.errors import (
 from replicator.hashing import OnChunk, is_sha256
 from replicator.stores.checkup import Trial, try_out
 from replicator.stores.directory import DirectoryStore
-from replicator.stores.port import ContentReader, ContentStore
+from replicator.stores.port import ContentReader, ContentStore, Entry
 from replicator.transfers import Ticket, TransferKey
 
 T = TypeVar("T")
@@ -42,6 +43,9 @@ T = TypeVar("T")
 FORMATS: Mapping[CheckpointFormat, Format] = {
     CheckpointFormat.FILES: Format.FILES,
     CheckpointFormat.PYTORCH_DCP: Format.PYTORCH_DCP,
+    CheckpointFormat.HUGGING_FACE: Format.HUGGING_FACE,
+    CheckpointFormat.LIGHTNING: Format.LIGHTNING,
+    CheckpointFormat.ORBAX: Format.ORBAX,
 }
 
 
@@ -78,10 +82,14 @@ class Troubled:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """What a look at one epoch's checkpoints found; steps without a marker are in neither."""
+    """What a look at one epoch's checkpoints found; steps without a marker are in none.
+
+    ``settling`` are those of which nothing may change for a while before they count.
+    """
 
     found: tuple[Found, ...]
     troubled: tuple[Troubled, ...] = ()
+    settling: tuple[int, ...] = ()
 
 
 class Errands:
@@ -133,6 +141,7 @@ class Content:
         self.stores = stores
         self._uploads = uploads
         self._off_loop = off_loop
+        self._settling = Settling()
         self.looks = Errands(looks)
         self.copies = Errands(copies)
 
@@ -146,14 +155,16 @@ class Content:
         return await self.copies.ask(key, partial(_bring_bundle, self._uploads, store, digest))
 
     async def find(
-        self, region: str, run_key: str, epoch: EpochId, kind: CheckpointFormat
+        self, region: str, run_key: str, epoch: EpochId, kind: CheckpointFormat, now_s: float
     ) -> Finding | None:
         """Look for the complete checkpoints of an epoch, and describe those without a manifest.
 
-        Raises ReplicatorError when the store cannot say.
+        ``now_s`` is of a clock that only grows. Raises ReplicatorError when the store cannot say.
         """
         key = TransferKey(store=region, path=f"find:{run_key}/{epoch.folder}")
-        job = partial(_find, self.stores[region], run_key, epoch.folder, FORMATS[kind])
+        has_settled = partial(self._settling.has_settled, now_s=now_s)
+        found = partial(_find, self.stores[region], run_key, epoch.folder, FORMATS[kind])
+        job = partial(found, has_settled=has_settled)
         return await self.looks.ask(key, job)
 
     async def scan(
@@ -278,16 +289,28 @@ def _bring_bundle(
 
 
 def _find(
-    store: ContentStore, run_key: str, folder: str, fmt: Format, on_chunk: OnChunk
+    store: ContentStore,
+    run_key: str,
+    folder: str,
+    fmt: Format,
+    on_chunk: OnChunk,
+    *,
+    has_settled: Callable[[CheckpointPath, Mapping[str, Entry]], bool],
 ) -> Finding:
     found: list[Found] = []
     troubled: list[Troubled] = []
+    settling: list[int] = []
     for one in scan(store, run_key, folder, fmt).checkpoints:
         if one.stage is Stage.PARTIAL:
             if one.is_marked:
                 troubled.append(Troubled(step=one.path.step, why=one.why))
             continue
         try:
+            if fmt in SETTLING and one.stage is Stage.COMPLETE:
+                content = pin(store, one.path, fmt).complete.content
+                if not has_settled(one.path, content):
+                    settling.append(one.path.step)
+                    continue
             manifest = attest(store, one.path, fmt, on_chunk).manifest
         except (Changed, Conflict, Corrupt, Incomplete, NotFound, TooLarge) as error:
             # It may be a save that goes on; the next look finds it whole, or never.
@@ -301,7 +324,7 @@ def _find(
                 written_wall_s=one.modified_s,
             )
         )
-    return Finding(found=tuple(found), troubled=tuple(troubled))
+    return Finding(found=tuple(found), troubled=tuple(troubled), settling=tuple(settling))
 
 
 def _copy(

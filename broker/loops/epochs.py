@@ -194,7 +194,9 @@ class EpochBook:
             return True
         kind = run.intent.workload.checkpoint.format
         try:
-            notes.finding = await self.content.find(epoch.region, run.uid, epoch.id, kind)
+            finding = await self.content.find(epoch.region, run.uid, epoch.id, kind, now.elapsed_s)
+            # What still has to settle is waited for as a store is that is slow.
+            notes.finding = None if finding is not None and finding.settling else finding
         except ContentError as error:
             if error.can_retry and now.elapsed_s < until_s:
                 return False

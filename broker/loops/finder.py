@@ -16,6 +16,7 @@ from broker.model.checkpoint import CheckpointRef, EpochId
 from broker.model.run import Epoch, Run
 
 SOON_S = 1.0  # a save that goes on is mostly whole by then
+SETTLING_S = 3.0  # between two looks at what is to stay as it is
 REFUSED_AFTER_S = 10.0  # files that come after their marker come within it, or never
 EPOCHS_KEPT = 10_000
 
@@ -62,7 +63,8 @@ class Finder:
     async def _describe(self, run: Run, epoch: Epoch, known: set[int]) -> None:
         kind = run.intent.workload.checkpoint.format
         try:
-            finding = await self._content.find(epoch.region, run.uid, epoch.id, kind)
+            now_s = self._clock.now().elapsed_s
+            finding = await self._content.find(epoch.region, run.uid, epoch.id, kind, now_s)
         except ContentError as error:
             await self._desk.tell(run.name, *self._later.failed(epoch.id, epoch.region, error))
             return
@@ -73,6 +75,10 @@ class Finder:
         # What is on its way out stays no save, however often it is looked at.
         troubled = [one for one in finding.troubled if one.step not in epoch.let_go]
         await self._desk.tell(run.name, *new, *self._refused(epoch, troubled))
+        if finding.settling:
+            # Nobody tells of what does not change.
+            self._later.put_off(epoch.id, SETTLING_S)
+            self._again.add(run.name)
 
     def _refused(self, epoch: Epoch, troubled: Sequence[Troubled]) -> tuple[RefuseCheckpoint, ...]:
         """Return what has stayed no checkpoint for long enough, and see to the next look."""

@@ -36,10 +36,14 @@ class TopologyWish(StrEnum):
 
 
 class CheckpointFormat(StrEnum):
-    """How completeness of a checkpoint is told: by ``.complete`` or DCP's ``.metadata``."""
+    """How completeness of a checkpoint is told: by ``.complete``, by DCP's ``.metadata``, or, of
+    trainers that write no marker, by the files they need and by nothing changing for a while."""
 
     FILES = "FILES"
     PYTORCH_DCP = "PYTORCH_DCP"
+    HUGGING_FACE = "HUGGING_FACE"
+    LIGHTNING = "LIGHTNING"
+    ORBAX = "ORBAX"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

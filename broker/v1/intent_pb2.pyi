@@ -62,6 +62,18 @@ class _CheckpointFormatEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Chec
     """The file `.complete`, written last."""
     CHECKPOINT_FORMAT_PYTORCH_DCP: _CheckpointFormat.ValueType  # 2
     """The file `.metadata` of PyTorch's distributed checkpoints, written last."""
+    CHECKPOINT_FORMAT_HUGGING_FACE: _CheckpointFormat.ValueType  # 3
+    """What Hugging Face's Trainer saves: `trainer_state.json` and the weights are there, and nothing
+    changes for some seconds.
+    """
+    CHECKPOINT_FORMAT_LIGHTNING: _CheckpointFormat.ValueType  # 4
+    """What Lightning saves as `checkpoint.ckpt`: it ends as a whole file does, and nothing changes for
+    some seconds.
+    """
+    CHECKPOINT_FORMAT_ORBAX: _CheckpointFormat.ValueType  # 5
+    """What Orbax saves: `_CHECKPOINT_METADATA` is there and no part has a temporary name, and nothing
+    changes for some seconds.
+    """
 
 class CheckpointFormat(_CheckpointFormat, metaclass=_CheckpointFormatEnumTypeWrapper):
     """How completeness of a checkpoint is told."""
@@ -72,6 +84,18 @@ CHECKPOINT_FORMAT_FILES: CheckpointFormat.ValueType  # 1
 """The file `.complete`, written last."""
 CHECKPOINT_FORMAT_PYTORCH_DCP: CheckpointFormat.ValueType  # 2
 """The file `.metadata` of PyTorch's distributed checkpoints, written last."""
+CHECKPOINT_FORMAT_HUGGING_FACE: CheckpointFormat.ValueType  # 3
+"""What Hugging Face's Trainer saves: `trainer_state.json` and the weights are there, and nothing
+changes for some seconds.
+"""
+CHECKPOINT_FORMAT_LIGHTNING: CheckpointFormat.ValueType  # 4
+"""What Lightning saves as `checkpoint.ckpt`: it ends as a whole file does, and nothing changes for
+some seconds.
+"""
+CHECKPOINT_FORMAT_ORBAX: CheckpointFormat.ValueType  # 5
+"""What Orbax saves: `_CHECKPOINT_METADATA` is there and no part has a temporary name, and nothing
+changes for some seconds.
+"""
 Global___CheckpointFormat: _TypeAlias = CheckpointFormat  # noqa: Y015
 
 class _CapacityType:

@@ -4,14 +4,20 @@ The list is taken before the files are read and again after; anything that moved
 Changed. Read ``describe`` first; ``attest`` is what an origin's checkpoints get.
 """
 
-from replicator.checkpoint.formats import REPLICA_NAME, Format
+from replicator.checkpoint.formats import (
+    MARKERS,
+    MAX_ZIP_END_BYTES,
+    REPLICA_NAME,
+    Format,
+    is_whole_zip,
+)
 from replicator.checkpoint.manifest import FileDigest, Manifest, Replica, encode_replica
 from replicator.checkpoint.paths import CheckpointPath
 from replicator.checkpoint.scan import Pinned, pin
 from replicator.checkpoint.verify import Depth, Health, read_replica, verify
 from replicator.errors import Changed, Conflict, Corrupt, Incomplete, NotFound
-from replicator.hashing import OnChunk, sha256_of
-from replicator.stores.port import ContentReader, ContentStore
+from replicator.hashing import OnChunk, sha256_and_end, sha256_of
+from replicator.stores.port import ContentReader, ContentStore, Entry
 
 
 def describe(
@@ -22,13 +28,13 @@ def describe(
 ) -> Replica:
     """Read a complete checkpoint whole and return its manifest as it stands in this store.
 
-    Raises Incomplete when it is not complete, Changed when it moved while it was read, and Corrupt
-    when a file is not what the marker claims.
+    Raises Incomplete when it is not complete or a file of it ends too early, Changed when it moved
+    while it was read, and Corrupt when a file is not what the marker claims.
     """
     pinned = pin(store, path, checkpoint_format)
     files = []
     for name, entry in pinned.complete.content.items():
-        sha256 = sha256_of(store, entry, on_chunk)
+        sha256 = _sha256(store, entry, name, checkpoint_format, on_chunk)
         claim = pinned.complete.claims.get(name)
         if claim is not None and claim.sha256 != sha256:
             raise Corrupt(entry.name, "it is not the file that the marker claims")
@@ -44,6 +50,17 @@ def describe(
         ),
         generations={name: entry.generation for name, entry in pinned.complete.content.items()},
     )
+
+
+def _sha256(
+    store: ContentReader, entry: Entry, name: str, checkpoint_format: Format, on_chunk: OnChunk
+) -> str:
+    if checkpoint_format is not Format.LIGHTNING or name != MARKERS[Format.LIGHTNING]:
+        return sha256_of(store, entry, on_chunk)
+    sha256, end = sha256_and_end(store, entry, on_chunk, end_bytes=MAX_ZIP_END_BYTES)
+    if not is_whole_zip(end):
+        raise Incomplete(entry.name, "it does not end as the zip file does that it should be")
+    return sha256
 
 
 def attest(

@@ -5,7 +5,7 @@ and what ``leftovers`` finds later. Which ones to remove is decided in ``retenti
 ``remove`` first.
 """
 
-from replicator.checkpoint.formats import MARKERS, REPLICA_NAME
+from replicator.checkpoint.formats import MARKERS, OWN_MARKERS, REPLICA_NAME
 from replicator.checkpoint.paths import CheckpointPath
 from replicator.stores.port import ContentStore, Entry
 
@@ -35,7 +35,7 @@ def clear_leftover(
     """
     entries = store.list(path.prefix).entries
     names = {entry.name.removeprefix(path.prefix) for entry in entries}
-    is_whole = REPLICA_NAME in names or not names.isdisjoint(MARKERS.values())
+    is_whole = REPLICA_NAME in names or not names.isdisjoint(OWN_MARKERS)
     newest_s = max((entry.modified_s for entry in entries), default=now_s)
     if is_whole or now_s - newest_s <= older_than_s:
         return 0

@@ -11,6 +11,7 @@ from enum import StrEnum
 from replicator.checkpoint.formats import (
     MARKERS,
     MAX_MARKER_BYTES,
+    READ,
     REPLICA_NAME,
     Complete,
     Format,
@@ -175,8 +176,7 @@ def _judge(
 ) -> Complete | Unfinished:
     entry = entries.get(MARKERS[checkpoint_format])
     try:
-        # Only the marker of FILES is read here: DCP's is a pickle, which nobody should open.
-        if entry is None or checkpoint_format is not Format.FILES:
+        if entry is None or checkpoint_format not in READ:
             return judge(checkpoint_format, entries, b"?" if entry and entry.size_bytes else None)
         return judge(checkpoint_format, entries, read_small(store, entry, MAX_MARKER_BYTES))
     except (Changed, NotFound):

@@ -11,6 +11,15 @@ from replicator.stores.port import ContentWriter
 PATH = CheckpointPath(run_key="r1", epoch="e000001-abc", step=20)
 
 
+ZIP_END = b"PK\x05\x06" + bytes(18)
+THEIRS = {
+    Format.PYTORCH_DCP: b"pickle",
+    Format.HUGGING_FACE: b'{"global_step": 20}',
+    Format.LIGHTNING: b"all that was learned" + ZIP_END,
+    Format.ORBAX: b'{"item_handlers": {}}',
+}
+
+
 def marker_of(files: Mapping[str, bytes]) -> bytes:
     """Return the `.complete` marker over `files`."""
     entries = [
@@ -28,7 +37,7 @@ def save(
 ) -> None:
     """Write a complete checkpoint: the files, then the marker."""
     save_partial(store, path, files)
-    marker = marker_of(files) if checkpoint_format is Format.FILES else b"pickle"
+    marker = marker_of(files) if checkpoint_format is Format.FILES else THEIRS[checkpoint_format]
     store.put(path.prefix + MARKERS[checkpoint_format], [marker])
 
 

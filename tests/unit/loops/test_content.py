@@ -13,6 +13,7 @@ from broker.model.checkpoint import EpochId
 from broker.model.intent import CheckpointFormat
 from replicator.bundle import bundle_name, check_bundle, store_bundle
 from replicator.checkpoint.paths import CheckpointPath
+from replicator.checkpoint.settling import SETTLE_S
 from replicator.stores import DirectoryStore
 from replicator.transfers import Transfers
 from tests.fakes.checkpoints import marker_of, save, save_partial, unheard
@@ -25,9 +26,11 @@ def path(step: int) -> CheckpointPath:
     return CheckpointPath(run_key="r1", epoch=EPOCH.folder, step=step)
 
 
-async def look(content: Content) -> Finding:
+async def look(
+    content: Content, kind: CheckpointFormat = CheckpointFormat.FILES, now_s: float = 0.0
+) -> Finding:
     while True:
-        finding = await content.find("alpha", "r1", EPOCH, CheckpointFormat.FILES)
+        finding = await content.find("alpha", "r1", EPOCH, kind, now_s)
         if finding is not None:
             return finding
         await asyncio.sleep(0)
@@ -99,3 +102,27 @@ async def test_what_killed_writes_left_goes_with_old_bundles(tmp_path: Path) -> 
         for now_s in (140.0, 160.0):
             await sweep(content, now_s)
             assert left.exists() is (now_s == 140.0)
+
+
+async def test_what_has_no_marker_of_its_own_counts_once_nothing_changes_for_a_while() -> None:
+    store = MemoryObjectStore()
+    kind = CheckpointFormat.HUGGING_FACE
+    prefix = path(100).prefix
+    store.put(prefix + "model.safetensors", [b"weights"])
+    async with Transfers(max_parallel=1) as work:
+        content = Content(
+            stores={"alpha": store},
+            uploads=MemoryObjectStore(),
+            looks=work,
+            copies=work,
+            off_loop=at_once,
+        )
+        assert await look(content, kind, 0.0) == Finding(found=())
+        store.put(prefix + "trainer_state.json", [b"{}"])
+        assert (await look(content, kind, 1.0)).settling == (100,)
+        store.put(prefix + "rng_state_1.pth", [b"of another rank"])
+        assert (await look(content, kind, 1.0 + SETTLE_S)).settling == (100,)
+        settled = await look(content, kind, 1.0 + 2 * SETTLE_S)
+        assert ([one.step for one in settled.found], settled.settling) == ([100], ())
+        again = await look(content, kind, 1.0 + 2 * SETTLE_S)
+        assert again == settled

@@ -4,9 +4,12 @@ import json
 
 import pytest
 
-from replicator.checkpoint.formats import Complete, Format, Unfinished, judge
+from replicator.checkpoint.describe import describe
+from replicator.checkpoint.formats import Complete, Format, Unfinished, is_whole_zip, judge
+from replicator.errors import Incomplete
 from replicator.stores import Entry
-from tests.fakes.checkpoints import marker_of
+from tests.fakes.checkpoints import PATH, THEIRS, marker_of, unheard
+from tests.fakes.object_store import MemoryObjectStore
 
 
 def entries(sizes: dict[str, int]) -> dict[str, Entry]:
@@ -98,3 +101,83 @@ def test_a_hostile_marker_makes_no_checkpoint(document: object) -> None:
 @pytest.mark.parametrize("marker", [b"{", b"\xff\xfe", b"[" * 100_000, b'{"files": ['])
 def test_a_marker_that_is_cut_off_makes_no_checkpoint(marker: bytes) -> None:
     assert isinstance(judge(Format.FILES, LYING, marker), Unfinished)
+
+
+def why_not(form: Format, names: str, marker: bytes = b"{}") -> str:
+    """Why files of one byte each, by names that spaces part, are no checkpoint, or nothing."""
+    judged = judge(form, entries(dict.fromkeys(names.split(), 1)), marker)
+    return judged.why if isinstance(judged, Unfinished) else ""
+
+
+SAVED = "trainer_state.json optimizer.pt"
+
+
+@pytest.mark.parametrize(
+    "weights",
+    [
+        "model.safetensors",
+        "pytorch_model.bin",
+        "adapter_model.safetensors",
+        "model-00001-of-00002.safetensors model-00002-of-00002.safetensors",
+        "global_step20/zero_pp_rank_0_mp_rank_00_model_states.pt",
+        "pytorch_model_fsdp_0/__0_0.distcp",
+    ],
+)
+def test_what_a_trainer_of_hugging_face_saved_is_complete(weights: str) -> None:
+    assert why_not(Format.HUGGING_FACE, f"{SAVED} {weights}") == ""
+
+
+@pytest.mark.parametrize(
+    ("names", "marker", "why"),
+    [
+        (SAVED, b"{}", "it has no weights"),
+        (
+            f"{SAVED} model-00001-of-00003.safetensors model-00003-of-00003.safetensors",
+            b"{}",
+            "model-00002-of-00003.safetensors is not there",
+        ),
+        (f"{SAVED} model.safetensors", b'{"log_hist', "its trainer_state.json is not whole"),
+        ("model.safetensors optimizer.pt", b"{}", "its marker trainer_state.json is not there"),
+    ],
+)
+def test_what_a_trainer_of_hugging_face_still_writes_is_not(
+    names: str, marker: bytes, why: str
+) -> None:
+    assert why_not(Format.HUGGING_FACE, names, marker) == why
+
+
+def test_orbax_is_complete_without_temporary_names() -> None:
+    saved = "_CHECKPOINT_METADATA state/manifest.ocdbt"
+    assert why_not(Format.ORBAX, saved) == ""
+    assert why_not(Format.ORBAX, "_CHECKPOINT_METADATA") == "it has nothing but its metadata"
+    assert why_not(Format.ORBAX, f"{saved} state.orbax-checkpoint-tmp-7/d/0") == (
+        "a part of it still has its temporary name"
+    )
+    assert why_not(Format.ORBAX, saved, b"") == "its marker _CHECKPOINT_METADATA is not there"
+
+
+def test_what_others_call_their_markers_is_a_file_as_any() -> None:
+    files = {"trainer_state.json": b"{}", "model.safetensors": b"123"}
+    sizes = {name: len(data) for name, data in files.items()}
+    judged = judge(Format.FILES, entries({**sizes, ".complete": 9}), marker_of(files))
+    assert isinstance(judged, Complete)
+
+
+@pytest.mark.parametrize("comment", [b"", b"of somebody's", b"PK"])
+def test_a_zip_is_whole_when_its_end_is_there(comment: bytes) -> None:
+    end = b"tensors" + b"PK\x05\x06" + bytes(16) + len(comment).to_bytes(2, "little") + comment
+    assert is_whole_zip(end)
+    for cut in range(1, len(end)):
+        assert not is_whole_zip(end[:-cut])
+    assert not is_whole_zip(end + b"?")
+
+
+def test_a_lightning_checkpoint_that_ends_too_early_is_incomplete() -> None:
+    store, written = MemoryObjectStore(), THEIRS[Format.LIGHTNING]
+    for end in range(len(written) - 30, len(written)):
+        store.put(PATH.prefix + "checkpoint.ckpt", [written[:end]])
+        with pytest.raises(Incomplete, match="does not end as the zip file"):
+            describe(store, PATH, Format.LIGHTNING, unheard)
+    store.put(PATH.prefix + "checkpoint.ckpt", [written])
+    replica = describe(store, PATH, Format.LIGHTNING, unheard)
+    assert [file.name for file in replica.manifest.files] == ["checkpoint.ckpt"]
