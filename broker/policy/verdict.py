@@ -127,9 +127,10 @@ def say_verdict(view: View, run: Run, facts: EpochFacts, now: Moment) -> Explain
     if until_s is None or now.elapsed_s >= until_s or explained_by(epoch, facts) is not None:
         return None
     rest = "" if facts.closed is None else ", and its gang is over"
+    asked = "what it said last" if _is_untouched(facts) else "whether a machine was taken"
     return ExplainWait(
         reason=Reason.JUDGING_END,
-        message=f"{_ended(facts)}{rest}; whether a machine was taken is asked of {epoch.cluster}",
+        message=f"{_ended(facts)}{rest}; {asked} is asked of {epoch.cluster}",
         next_action="it is judged by what its cluster says, or else by how its ranks ended",
         next_at_s=until_s,
     )
@@ -144,9 +145,11 @@ def _ended(facts: EpochFacts) -> str:
 
 
 def _is_plain(facts: EpochFacts) -> bool:
-    """Whether no notice could explain an end, or say of it who was first."""
-    is_first_known = facts.cause in OWN_ENDS or sum(map(is_bad, facts.ends)) == 1
-    return is_first_known and _is_untouched(facts)
+    """Whether no notice could explain an end, and its cluster has said of it what it knows.
+
+    Whose fault it was its cluster may know when its exits do not: by the last words of the process.
+    """
+    return facts.cause in OWN_ENDS and _is_untouched(facts)
 
 
 def sentence(epoch: Epoch, cause: Reason) -> str:

@@ -45,9 +45,6 @@ def test_a_failure_waits_for_the_notice_that_explains_it_and_no_longer() -> None
 def test_an_end_that_no_notice_could_explain_is_judged_at_once() -> None:
     """Of ranks that all ended by themselves no machine was taken, and who was first is known."""
     scene = training()
-    scene.says(ends=ends(0, 1), closed=CloseRule.SEEN_ENDED, first_end_s=0.0)
-    (close,) = scene.told()
-    assert isinstance(close, CloseEpoch)
     scene.says(
         ends=ends(2, 1),
         closed=CloseRule.SEEN_ENDED,
@@ -61,6 +58,24 @@ def test_an_end_that_no_notice_could_explain_is_judged_at_once() -> None:
         Reason.COMMAND_FAILED,
         "Rank 1 ended with exit code 1",
     )
+
+
+@pytest.mark.parametrize(
+    ("told", "expected"), [(Reason.TRANSIENT_FAULT, Reason.TRANSIENT_FAULT), (None, None)]
+)
+def test_whose_fault_an_exit_code_was_waits_for_the_last_words_and_no_longer(
+    told: Reason | None, expected: Reason | None
+) -> None:
+    """They are seen in the cluster, mostly a moment after the store has told the code."""
+    scene = training()
+    facts: dict[str, Any] = {"ends": ends(0, 1), "first_end_s": 0.0}
+    scene.says(closed=CloseRule.SEEN_ENDED, **facts)
+    assert kinds(scene.told_after(9.0)) == [ExplainWait]
+    if told is not None:
+        scene.says(closed=CloseRule.SEEN_ENDED, cause=told, message="NCCL", **facts)
+    (close,) = scene.told_after(0.0 if told is not None else 1.0)
+    assert isinstance(close, CloseEpoch)
+    assert close.cause is expected
 
 
 @pytest.mark.parametrize("codes", [(1, 1), (134, None)])
