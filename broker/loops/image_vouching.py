@@ -43,6 +43,10 @@ class ImageVoucher:
             return True
         return self.is_there(image, region, within_s=within_s)
 
+    def is_put_off(self, run: Run, region: str) -> bool:
+        """Whether the region's registry was silent of late, and is not asked for a while."""
+        return run.image is not None and self._later.is_too_soon((run.image.name, region))
+
     def is_there(self, image: PinnedImage, region: str, *, within_s: float) -> bool | None:
         """Return whether an image answers in a region by a look that is no older; None: not known.
 

@@ -204,7 +204,8 @@ class Placer:
         is_looked_for = told != judged or (facts is None and run.open_epoch is not None)
         if not is_taken or is_looked_for:
             # Refused, or its checkpoints are still being looked through.
-            soon_s = now.elapsed_s + (LOOK_SOON_S if is_taken else JUDGE_AGAIN_S)
+            is_soon = is_taken and not self._is_put_off(run)
+            soon_s = now.elapsed_s + (LOOK_SOON_S if is_soon else JUDGE_AGAIN_S)
             at_s = soon_s if at_s is None else min(at_s, soon_s)
         if at_s is None:
             self._due.drop(name)
@@ -247,6 +248,13 @@ class Placer:
         if self._images is None or leg.state is PlacementState.AT_GATE:
             return True
         return bool(self._images.may_start(run, leg.site.region, within_s=GRANT_LASTS_S))
+
+    def _is_put_off(self, run: Run) -> bool:
+        """Whether a registry is silent, so that to look at once again brings nothing."""
+        images = self._images
+        return images is not None and any(
+            images.is_put_off(run, leg.site.region) for leg in run.waiting_placements
+        )
 
     async def _tell(self, name: str, told: tuple[RunCommand, ...]) -> bool:
         """Hand in what was judged as one: who acts on a leg that is queued sees its grant, too."""

@@ -26,7 +26,19 @@ def image_word(view: View, run: Run, leg: Placement) -> tuple[Reason, str] | Non
 
 
 def content_s(view: View, run: Run, region: str) -> float:
-    """Return how long content is on its way to a region before a start there, in seconds.
+    """Return how long content is on its way to a region before a start there, in seconds."""
+    return saved_s(view, run, region) + image_s(view, run, region)
+
+
+def image_s(view: View, run: Run, region: str) -> float:
+    """Return how long the run's image is on its way to a region's registry, in seconds."""
+    if run.image is None or not view.lacks_image(run, region):
+        return 0.0
+    return run.image.size_bytes / max(view.image_rates.get(region, IMAGE_RATE), 1.0)
+
+
+def saved_s(view: View, run: Run, region: str) -> float:
+    """Return how long bundle and checkpoint are on their way to a region, in seconds.
 
     Counts the newest checkpoint that the run could resume from: what an older copy in the region
     saves in waiting it costs in training done twice.
@@ -35,8 +47,6 @@ def content_s(view: View, run: Run, region: str) -> float:
     digest = run.intent.workload.bundle_digest
     if digest and region not in view.bundle_regions.get(digest, frozenset()):
         wait_s += BUNDLE_S
-    if run.image is not None and view.lacks_image(run, region):
-        wait_s += run.image.size_bytes / max(view.image_rates.get(region, IMAGE_RATE), 1.0)
     newest = view.newest(run)
     if newest is not None and region not in newest.regions:
         rate = view.copy_rates.get(region, COPY_RATE_BYTES_PER_S)

@@ -16,7 +16,7 @@ from broker.model.moment import Moment
 from broker.model.reasons import Reason
 from broker.model.run import Placement, Run
 from broker.model.states import PlacementEnd, PlacementState
-from broker.placement.content import content_s
+from broker.placement.content import saved_s
 from broker.placement.fit import Answer, misfit
 from broker.placement.patience import STUCK_CAUSES, was_put_out
 from broker.placement.standing import RegionStanding
@@ -152,11 +152,12 @@ def _time(ask: Question) -> Answer:
                 f"{duration(max(0.0, deadline_s - now.wall_s))}"
             ),
         )
-    copy_s = content_s(ask.view, run, ask.flavor.region)
+    # An image may be on no region's registry yet: who asks for it is what brings it to one.
+    copy_s = saved_s(ask.view, run, ask.flavor.region)
     if copy_s > ask.standing.policy.patience.content_s:
         return (
             Reason.CONTENT_TOO_LATE,
-            f"copying its content there takes about {duration(copy_s)}",
+            f"copying its checkpoint there takes about {duration(copy_s)}",
         )
     return None
 

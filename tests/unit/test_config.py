@@ -1,5 +1,7 @@
 """brokerd's configuration: every field documented, everything else refused by name."""
 
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -147,6 +149,12 @@ def test_the_printed_file_is_the_default_and_names_every_field() -> None:
     assert parse(printed.encode(), "printed") == Config()
     for field in config_file.FIELDS:
         assert f"# {field.rpartition('.')[2]} = " in printed
+
+
+def test_the_example_of_registries_is_taken() -> None:
+    example = Path(__file__).parents[2] / "deploy" / "examples" / "registries.toml"
+    found = parse(example.read_bytes(), str(example)).registries
+    assert [one.region for one in found] == ["", "us-central1", "europe-west4", "asia-east1"]
 
 
 def test_every_field_is_documented() -> None:

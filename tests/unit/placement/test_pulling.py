@@ -51,6 +51,13 @@ def test_a_start_takes_as_long_as_its_machines_pull() -> None:
     assert "its image is pulled in 60 s" in offer.forecast.basis
 
 
+def test_a_place_is_not_refused_for_an_image_that_is_nowhere_yet() -> None:
+    story, view = waiting()
+    view.apply_image_rate("alpha", 1e5)
+    (offer,) = explain(view, story.run, story.now).offers
+    assert offer.content_s > view.region("alpha").policy.patience.content_s
+
+
 @pytest.mark.parametrize("region", ["alpha", "beta"])
 def test_what_pulls_nothing_waits_for_nothing(region: str) -> None:
     story, view = waiting(None)
