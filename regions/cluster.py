@@ -94,6 +94,7 @@ class PlacementSeen:
     it cannot tell. ``history``: (seconds ago, nodes from then on), oldest first; empty: untold.
     ``ends_s``: in how many seconds the first of its machines is taken back as planned, whatever
     else befalls them; None: none is, or nobody told. ``said`` None: its cause says it all.
+    ``warning`` is what its cluster refuses it and it goes on without, empty for nothing.
     """
 
     placement: str
@@ -118,6 +119,7 @@ class PlacementSeen:
     history: tuple[tuple[float, int], ...] = ()
     ends_s: float | None = None
     said: WordSeen | None = None
+    warning: str = ""
 
 
 @dataclass(frozen=True, slots=True, order=True, kw_only=True)

@@ -163,6 +163,10 @@ def _of_placement(
             nodes = machines_of(placement, seen, sight.seen_s)
             yield _ended(placement, end_of(placement, seen), nodes, wrong_word_of(seen))
         return
+    if seen.warning:
+        message = told(f"{placement.site.region}: {seen.warning}", SENTENCE_MAX)
+        if not any(said.message == message for said in run.warnings):
+            yield WarnRun(reason=Reason.REFUSED_BY_CLUSTER, message=message)
     report = _report(run, placement, seen, sight, policy)
     if not _is_known(placement, report):
         yield report

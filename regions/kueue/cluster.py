@@ -285,7 +285,7 @@ class KueueCluster:
     ) -> ClusterObservation:
         found = list(shown)
         told = [(each.seen, each.evidence) for each in found]
-        placements = {each.seen.placement: each.seen for each in found}
+        placements = self._orders.refusals.shown(each.seen for each in found)
         partial, queues = [*self._survey.partial(scene)], self._survey.queues
         report = self._survey.told()
         if self._scout is not None:

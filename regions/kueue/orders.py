@@ -54,6 +54,7 @@ from regions.kueue.objects.job_set import JobSet, read_job_set
 from regions.kueue.objects.meta import Meta
 from regions.kueue.objects.reading import Fields, UnreadableError
 from regions.kueue.program import Program
+from regions.kueue.raising import Refusals
 from regions.kueue.site import Site
 from regions.kueue.sites import NotSeenError
 from regions.kueue.words import Verdict
@@ -113,6 +114,7 @@ class Orders:
         self._classes = classes
         self._is_there = is_there
         self._is_empty = is_empty
+        self.refusals = Refusals()
         self._withdrawn: dict[str, None] = {}
         self._apart = Apart(api, namespace)
 
@@ -281,7 +283,10 @@ class Orders:
         """Give a granted gang the run's own priority. Done also when there is nothing to do."""
         if not self.is_low(gang):
             return Outcome(is_done=True)
-        return await _heard(self._raise(gang.meta, granted_class(gang, self._classes())))
+        wanted = granted_class(gang, self._classes())
+        outcome = await _heard(self._raise(gang.meta, wanted))
+        self.refusals.take_in(gang.meta.uid, outcome)
+        return outcome
 
     async def _raise(self, meta: Meta, wanted: str) -> Outcome:
         body = {"metadata": {"uid": meta.uid, "labels": {PRIORITY_LABEL: wanted}}}

@@ -111,6 +111,18 @@ def test_what_cannot_be_read_of_a_run_is_said_to_its_users_and_to_no_others() ->
     assert "the owner record of epoch 1 is none" in said.message
 
 
+def test_what_a_cluster_refuses_to_a_gang_is_said_to_its_user_once() -> None:
+    story = Story().accepted().placed().prepared()
+    seen = placement_seen(story.placement("alpha"), story.run, warning="it runs low: no\x1b right")
+    sight = sight_of([seen])
+    warned, _ = told(story.run, sight)
+    assert warned == WarnRun(
+        reason=Reason.REFUSED_BY_CLUSTER, message="alpha: it runs low: no  right"
+    )
+    story.do(*told(story.run, sight))  # type: ignore[arg-type]
+    assert told(story.run, sight) == ()
+
+
 def test_a_placement_that_was_never_seen_is_not_missed() -> None:
     story = Story().accepted().placed().prepared()
     assert told(story.run, sight_of()) == ()

@@ -38,6 +38,7 @@ from tests.unit.regions.kueue.shelf import (
     make_withdraw,
     staged,
 )
+from tests.unit.regions.test_observing import PLACED
 
 Json = dict[str, Any]
 GOLDEN = Path(__file__).parents[3] / "golden"
@@ -371,3 +372,24 @@ async def test_silence_is_an_outcome_and_says_nothing_else(stage: Stage) -> None
         outcome = await orders.carry_out(action)
         assert (outcome.is_done, outcome.cause) == (False, Cause.UNKNOWN)
         assert outcome.retry_after_s is not None
+
+
+async def test_who_was_refused_its_priority_is_shown_so_until_it_has_it(stage: Stage) -> None:
+    await stage.orders.carry_out(make_queue(granted_priority=300))
+    gang, where = stage.seen(), f"{GANGS}/{stage.seen().meta.name}"
+    shown = replace(PLACED, placement="p", uid=gang.meta.uid)
+
+    async def warning() -> str:
+        await stage.orders.raise_priority(gang)
+        return stage.orders.refusals.shown([shown])["p"].warning
+
+    stage.shelf.failing = {("PATCH", where): (503, "etcd leader changed")}
+    assert await warning() == ""
+    stage.shelf.failing = {("PATCH", where): (403, "jobsets is forbidden")}
+    assert "jobsets is forbidden" in await warning()
+    stage.shelf.failing = {}
+    assert await warning() == ""
+    stage.shelf.failing = {("PATCH", where): (403, "jobsets is forbidden")}
+    assert await warning() != ""
+    assert stage.orders.refusals.shown([]) == {}
+    assert stage.orders.refusals.shown([shown])["p"].warning == ""
