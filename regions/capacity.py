@@ -48,7 +48,8 @@ class FlavorSeen:
     ``room``: what fits on its nodes now, by zone and by size; a whole node is the largest size, and
     what does not fit is left out. None: not seen.
     ``not_close``: why no gang can be held to machines of it that stand close together; empty: it
-    can, or nobody knows.
+    can, or nobody knows. ``cloud_gpus``: how many GPUs of its kind the cloud lets the project have
+    at once, in use or not; None: nobody tells.
     """
 
     flavor: str
@@ -74,6 +75,7 @@ class FlavorSeen:
     profile: ProfileSeen | None = None
     room: tuple[RoomSeen, ...] | None = None
     not_close: str = ""
+    cloud_gpus: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -335,6 +335,7 @@ def _flavor(observation: ClusterObservation, queue: QueueSeen, seen: FlavorSeen)
         free=seen.free,
         most=seen.most,
         room=None if seen.room is None else tuple(_room(each) for each in seen.room),
+        cloud_gpus=seen.cloud_gpus,
         not_close=seen.not_close[:SENTENCE_MAX],
     )
 

@@ -21,7 +21,8 @@ class SignalKind(StrEnum):
     ADMITTED = "ADMITTED"
     STARTED = "STARTED"
     PREEMPTED = "PREEMPTED"
-    QUOTA_REFUSED = "QUOTA_REFUSED"
+    QUOTA_REFUSED = "QUOTA_REFUSED"  # a queue's: it can never take what was asked for
+    CLOUD_QUOTA = "CLOUD_QUOTA"  # the project's own in its cloud: it is spent
     NODE_LOST = "NODE_LOST"
     REFUSED = "REFUSED"
     ADVISED = "ADVISED"
@@ -102,7 +103,7 @@ class FlavorFacts:
     ``max_run_s`` bounds how long a node stays (flex); None means until it is given back.
     ``keeps_secrets``: whether its cluster can show a gang a secret by its name.
     ``not_close``: why no gang can be held to machines that stand close together, in words; empty:
-    it can, or nobody knows.
+    it can, or nobody knows. ``cloud_gpus``: how many GPUs of its kind the project may have at once.
     """
 
     key: FlavorKey
@@ -130,6 +131,7 @@ class FlavorFacts:
     most: int | None = None
     room: tuple[FreeRoom, ...] | None = None
     not_close: str = ""
+    cloud_gpus: int | None = None
 
     def ranks_free(self, option: HardwareOption) -> int | None:
         """Return how many ranks of a gang could stand on nodes that are free; None when unknown.

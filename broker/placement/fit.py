@@ -83,6 +83,14 @@ def shape(option: HardwareOption, flavor: FlavorFacts) -> Answer:
             Reason.SHAPE_TOO_LARGE,
             f"it grows to {flavor.max_nodes} nodes, the gang has {option.nodes}",
         )
+    if flavor.cloud_gpus is not None and option.gpus > flavor.cloud_gpus:
+        return (
+            Reason.QUOTA_TOO_SMALL,
+            (
+                f"the project's quota in its cloud is {flavor.cloud_gpus} {flavor.accelerator} "
+                f"there, the gang takes {option.gpus}"
+            ),
+        )
     most = quota_gpus(flavor)
     if most is not None and option.gpus > most:
         return (

@@ -39,12 +39,13 @@ ADVICE_HALF_LIFE_S = 3600.0
 _GOOD: dict[SignalKind, float] = {SignalKind.NODES_CAME: 1.0, SignalKind.STARTED: 1.0}
 _BAD: dict[SignalKind, float] = {
     SignalKind.STOCKOUT: 1.0,
+    SignalKind.CLOUD_QUOTA: 2.0,  # no zone has more, and only an end or a person gives it back
     SignalKind.PARTIAL: 0.8,  # some came: the pool is not empty, but a gang needs all
     SignalKind.PREEMPTED: 1.0,  # a pool that takes machines back has none to give
     SignalKind.NODE_LOST: 0.1,
     SignalKind.REFUSED: 0.5,
 }
-_OUTAGE = frozenset({SignalKind.STOCKOUT, SignalKind.PARTIAL})
+_OUTAGE = frozenset({SignalKind.STOCKOUT, SignalKind.PARTIAL, SignalKind.CLOUD_QUOTA})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

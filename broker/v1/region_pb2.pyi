@@ -291,8 +291,9 @@ class CapacitySignal(_message.Message):
     flavor: _builtins.str
     """The flavor."""
     kind: _builtins.str
-    """What happened: STOCKOUT, PARTIAL, NODES_CAME, ADMITTED, STARTED, PREEMPTED, QUOTA_REFUSED,
-    NODE_LOST, REFUSED or ADVISED; another word is the cluster's own.
+    """What happened: STOCKOUT, PARTIAL, NODES_CAME, ADMITTED, STARTED, PREEMPTED, QUOTA_REFUSED (by a
+    queue), CLOUD_QUOTA (by the cloud), NODE_LOST, REFUSED or ADVISED; another word is the cluster's
+    own.
     """
     unknown: _builtins.bool
     """Whether it is a word that the broker has no meaning for, and goes on without."""

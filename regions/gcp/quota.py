@@ -69,16 +69,25 @@ class Quotas:
 
         Of the two that bind, the one with less room.
         """
+        known = self._binding(region, accelerator, capacity_type)
+        return min(known, key=lambda each: each.room or 0, default=None)
+
+    def most(self, region: str, accelerator: str, capacity_type: str) -> int | None:
+        """Return how many such GPUs there can be at once; None: nothing is known to bound it."""
+        known = self._binding(region, accelerator, capacity_type)
+        limit = min((each.limit for each in known if each.limit is not None), default=UNLIMITED)
+        return None if limit >= UNLIMITED else limit
+
+    def _binding(self, region: str, accelerator: str, capacity_type: str) -> list[Quota]:
         pool = DRAWS_ON.get(capacity_type)
         if pool is None:
-            return None
+            return []
         own = self.by_key.get((region, accelerator, pool))
         if capacity_type == "SPOT" and own is not None and own.limit == 0:
             # A project that was given no preemptible quota draws on its standard one for spot.
             own = self.by_key.get((region, accelerator, STANDARD), own)
         told = (own, self.overall)
-        known = [each for each in told if each is not None and each.room is not None]
-        return min(known, key=lambda each: each.room or 0, default=None)
+        return [each for each in told if each is not None and each.room is not None]
 
 
 def quotas(

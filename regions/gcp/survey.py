@@ -119,6 +119,10 @@ class Survey:
         """Return the quota that such machines draw on, None where none is known."""
         return self._quotas[1].find(region, accelerator, capacity_type) if self._quotas else None
 
+    def most_gpus(self, region: str, accelerator: str, capacity_type: str) -> int | None:
+        """Return how many such GPUs the project may have at once, None where nothing bounds it."""
+        return self._quotas[1].most(region, accelerator, capacity_type) if self._quotas else None
+
     def known(self, accelerator: str, wish: Wish) -> tuple[Known, ...]:
         """Return in words what is known of the capacity for a wish of an accelerator's machines."""
         found = []

@@ -143,7 +143,7 @@ class ClusterScout:
         return Report(
             news=(*_felt(asked, cluster, pending), *self._advice(survey, cluster, now_s)),
             known=tuple(one for each in asked for one in self._known(each, survey, cluster)),
-            bounds={each.spot: _bounds(each, cluster) for each in asked},
+            bounds={each.spot: _bounds(each, survey, cluster) for each in asked},
             notes=(*notes, *cluster.doubts),
         )
 
@@ -235,7 +235,7 @@ def _felt(
             )
 
 
-def _bounds(asked: Asked, cluster: GkeCluster) -> Bounds:
+def _bounds(asked: Asked, survey: Survey, cluster: GkeCluster) -> Bounds:
     pools = pools_of(asked.node_labels, cluster.pools)
     windows = [pool.window_s for pool in pools if pool.window_s is not None]
     stays = [pool.max_run_s for pool in pools if pool.max_run_s is not None]
@@ -243,6 +243,7 @@ def _bounds(asked: Asked, cluster: GkeCluster) -> Bounds:
         max_nodes=most_nodes(asked.node_labels, cluster.pools),
         max_run_s=min(stays, default=None),
         window_s=min(windows, default=None),
+        gpus=survey.most_gpus(cluster.region, asked.accelerator, asked.capacity_type),
     )
 
 

@@ -34,7 +34,7 @@ _TAKEN = frozenset({"PreemptScheduled", "SpotInterruption", "SpotInterrupted"})
 _EMPTIED = "ScaleDown"
 """The autoscaler's word for a machine that it takes away itself, before it goes down."""
 _HEARD = frozenset({_SHUT_DOWN, _EMPTIED}) | _TAKEN | SCALE_UPS
-_KINDS = {Word.STOCKOUT: "STOCKOUT", Word.CLOUD_QUOTA_EXCEEDED: "QUOTA_REFUSED"}
+_KINDS = {Word.STOCKOUT: "STOCKOUT", Word.CLOUD_QUOTA_EXCEEDED: "CLOUD_QUOTA"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -54,12 +54,14 @@ class News:
 class Bounds:
     """The most machines that there can be, and how long one stays; None: nobody tells.
 
-    ``window_s``: how long one that is taken back leaves to its pods.
+    ``window_s``: how long one that is taken back leaves to its pods. ``gpus``: how many of its kind
+    the cloud lets the project have at once.
     """
 
     max_nodes: int | None = None
     max_run_s: float | None = None
     window_s: float | None = None
+    gpus: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -156,6 +158,7 @@ def _bounded(flavor: FlavorSeen, told: Bounds | None) -> FlavorSeen:
         preemption_notice_s=flavor.preemption_notice_s
         if flavor.preemption_notice_s is not None
         else told.window_s,
+        cloud_gpus=told.gpus,
     )
 
 

@@ -13,7 +13,7 @@ from regions.gcp.fleet.clusters import ClusterKey, Fleet, GkeCluster
 from regions.gcp.fleet.matching import pools_of
 from regions.gcp.fleet.pools import GCE_QUOTA_EXCEEDED, GCE_STOCKOUT, Condition, Pool
 
-STOCKOUT, QUOTA_REFUSED = "STOCKOUT", "QUOTA_REFUSED"
+STOCKOUT, CLOUD_QUOTA = "STOCKOUT", "CLOUD_QUOTA"
 SOURCE = "GKE node pool condition"
 AGAIN_S = 600.0
 
@@ -117,8 +117,8 @@ def _kind(condition: Condition) -> str:
     if condition.code == GCE_STOCKOUT:
         return STOCKOUT
     if condition.code == GCE_QUOTA_EXCEEDED:
-        return QUOTA_REFUSED
+        return CLOUD_QUOTA
     # The newer code says "exhausted" of quota and of stock alike; the words tell them apart.
     if condition.is_exhausted:
-        return QUOTA_REFUSED if "quota" in condition.message.lower() else STOCKOUT
+        return CLOUD_QUOTA if "quota" in condition.message.lower() else STOCKOUT
     return ""

@@ -171,6 +171,8 @@ CASES: list[tuple[Callable[[], World], Reason | None]] = [
     (lambda: with_flavor(nominal=4), Reason.QUOTA_TOO_SMALL),
     (lambda: with_flavor(nominal=4, borrowable=4), None),
     (lambda: with_flavor(nominal=None), None),
+    (lambda: with_flavor(cloud_gpus=7), Reason.QUOTA_TOO_SMALL),
+    (lambda: with_flavor(cloud_gpus=8), None),
     # What others have borrowed comes back: a queue is as large as it can get.
     (lambda: with_flavor(nominal=4, borrowable=0, free=0, most=8), None),
     (lambda: with_flavor(nominal=4, borrowable=4, most=7), Reason.QUOTA_TOO_SMALL),

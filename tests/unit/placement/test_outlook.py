@@ -40,6 +40,21 @@ def test_nodes_that_were_asked_for_after_the_outage_end_it() -> None:
     assert believed(signals, 170.0).outage_s is None
 
 
+def test_a_cloud_that_lets_the_project_have_no_more_is_worse_than_one_that_has_no_more() -> None:
+    times = (100.0, 200.0, 300.0)
+    spent = believed([_signal(SignalKind.CLOUD_QUOTA, at) for at in times], 310.0)
+    dry = believed([_signal(SignalKind.STOCKOUT, at) for at in times], 310.0)
+    assert spent.chance < dry.chance < believed((), 310.0).chance
+    assert spent.outage_s == dry.outage_s == 210.0
+    came = _signal(SignalKind.NODES_CAME, 400.0, wait_s=20.0)
+    assert believed([_signal(SignalKind.CLOUD_QUOTA, 100.0), came], 410.0).outage_s is None
+
+
+def test_a_queue_that_can_never_take_a_gang_says_nothing_of_machines() -> None:
+    refused = [_signal(SignalKind.QUOTA_REFUSED, at) for at in (100.0, 200.0)]
+    assert believed(refused, 210.0) == believed((), 210.0)
+
+
 def test_a_burst_is_one_observation() -> None:
     one = (_signal(SignalKind.PREEMPTED, 100.0),)
     eight = tuple(_signal(SignalKind.PREEMPTED, 100.0 + i) for i in range(8))

@@ -16,7 +16,7 @@ from regions.gcp.errors import AccessError, BusyError, GoogleError, RefusedError
 from regions.gcp.fleet.clusters import ClusterKey, Fleet, merged, read_fleet, region_of
 from regions.gcp.fleet.hearing import (
     AGAIN_S,
-    QUOTA_REFUSED,
+    CLOUD_QUOTA,
     STOCKOUT,
     Heard,
     PoolSignal,
@@ -315,12 +315,12 @@ def test_a_condition_becomes_a_signal_and_its_age_is_counted_from_when_it_was_se
 
 def test_one_kind_is_told_once_a_pool_and_what_is_no_capacity_is_not() -> None:
     fleet = sick(1, STATUS.GCE_QUOTA_EXCEEDED, 1, STATUS.CA_EXPIRING, 0)
-    assert [each.kind for each in hear(Heard(), fleet, 0.0)[1]] == [STOCKOUT, QUOTA_REFUSED]
+    assert [each.kind for each in hear(Heard(), fleet, 0.0)[1]] == [STOCKOUT, CLOUD_QUOTA]
 
 
 @pytest.mark.parametrize(
     ("message", "kind"),
-    [("Quota 'NVIDIA_H100_GPUS' exceeded", QUOTA_REFUSED), ("the zone has none", STOCKOUT)],
+    [("Quota 'NVIDIA_H100_GPUS' exceeded", CLOUD_QUOTA), ("the zone has none", STOCKOUT)],
 )
 def test_the_newer_code_is_told_apart_by_its_words(message: str, kind: str) -> None:
     pool = make_pool(conditions=[{"canonical_code": 8, "message": message}])

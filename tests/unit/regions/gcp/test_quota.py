@@ -98,6 +98,16 @@ def test_a_limit_that_nobody_tells_is_unknown_and_not_zero(value: str | None) ->
     assert found.by_key[REGION, "L4", STANDARD].room is None
 
 
+def test_how_many_there_can_be_at_once_is_the_least_of_the_limits_that_bind() -> None:
+    project = {"quotas": [{"metric": "GPUS_ALL_REGIONS", "limit": 16, "usage": 15}]}
+    found = quotas(project, [told("NVIDIA_L4_GPUS", 8, 8)], [])
+    assert found.most(REGION, "L4", "ON_DEMAND") == 8
+    assert found.most(REGION, "T4", "ON_DEMAND") == 16
+    assert found.most(REGION, "L4", "RESERVED") is None
+    unbound = [info("PREEMPTIBLE-NVIDIA-H100-GPUS-per-project-region", row("-1"))]
+    assert quotas({}, [], unbound).most(REGION, "H100", "FLEX") is None
+
+
 def test_no_limit_is_a_limit_of_its_own() -> None:
     one = "PREEMPTIBLE-NVIDIA-H100-GPUS-per-project-region"
     found = quotas({}, [], [info(one, row("-1"))])

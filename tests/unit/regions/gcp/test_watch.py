@@ -129,7 +129,7 @@ async def test_what_is_known_is_told_with_its_source_and_its_age(stage: Stage) -
             what="node pool h100", words="running; 4 machines at most", source="GKE", **of_it
         ),
     )
-    assert told.bounds == {SPOT: Bounds(max_nodes=4)}
+    assert told.bounds == {SPOT: Bounds(max_nodes=4, gpus=64)}
     assert told.notes == ()
 
 
@@ -178,7 +178,7 @@ async def test_advice_is_news_when_it_moved_or_has_grown_old(stage: Stage) -> No
 async def test_a_flavor_of_no_pool_is_told_nothing_of_pools(stage: Stage) -> None:
     told = await stage.report(make_asked(node_labels={"team": "nobody"}))
     assert [each.what for each in told.known] == ["GPU quota"]
-    assert told.bounds == {SPOT: Bounds()}
+    assert told.bounds == {SPOT: Bounds(gpus=64)}
 
 
 async def test_how_long_machines_stay_is_told_of_the_pool_that_keeps_them_shortest(
@@ -188,7 +188,7 @@ async def test_how_long_machines_stay_is_told_of_the_pool_that_keeps_them_shorte
     config["kubelet_config"] = {"shutdown_grace_period_seconds": 120}
     stage.pools(pool(config=config), pool(name="more"))
     told = (await stage.report()).bounds
-    assert told == {SPOT: Bounds(max_nodes=8, max_run_s=86_400.0, window_s=105.0)}
+    assert told == {SPOT: Bounds(max_nodes=8, max_run_s=86_400.0, window_s=105.0, gpus=64)}
 
 
 async def test_what_is_not_told_is_said(stage: Stage) -> None:
@@ -206,7 +206,7 @@ async def test_zones_that_are_silent_keep_what_was_known_and_say_so(stage: Stage
     await stage.report()
     stage.google.listings[:] = [make_listing(missing=["us-central1-a"])]
     told = await stage.report(later_s=FLEET_EVERY_S)
-    assert told.bounds == {SPOT: Bounds(max_nodes=4)}
+    assert told.bounds == {SPOT: Bounds(max_nodes=4, gpus=64)}
     assert told.notes == ("the zones that tell of its node pools have not answered",)
 
 
@@ -230,7 +230,7 @@ async def test_who_cannot_reach_google_says_so_and_tries_again(stage: Stage) -> 
         clock.goes_on.release()
         assert await clock.pauses.get() == LOOK_S
         told = scout.report((make_asked(),))
-        assert (told.bounds, told.notes) == ({SPOT: Bounds(max_nodes=4)}, ())
+        assert (told.bounds, told.notes) == ({SPOT: Bounds(max_nodes=4, gpus=64)}, ())
     finally:
         running.cancel()
         with contextlib.suppress(asyncio.CancelledError):

@@ -69,7 +69,7 @@ def test_a_machine_that_is_taken_back_is_told_once_and_stays_known() -> None:
         (of_node("PreemptScheduled"), ["PREEMPTED"]),
         (of_node("SpotInterrupted"), ["PREEMPTED"]),
         (of_node("FailedScaleUp", "GCE out of resources"), ["STOCKOUT"]),
-        (of_node("FailedScaleUp", "GCE quota exceeded"), ["QUOTA_REFUSED"]),
+        (of_node("FailedScaleUp", "GCE quota exceeded"), ["CLOUD_QUOTA"]),
         (of_node("Shutdown", node="nobodys"), []),
         (of_node("Shutdown", last_s=None), []),
     ],

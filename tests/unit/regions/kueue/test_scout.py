@@ -45,10 +45,10 @@ def test_each_flavor_shows_its_profile_and_what_that_opens() -> None:
 
 
 def test_bounds_from_outside_fill_in_what_nobody_else_tells() -> None:
-    told = {AT: Bounds(max_nodes=4, max_run_s=60.0, window_s=105.0)}
-    filled = replace(FLAVOR, max_nodes=4, max_run_s=60.0, preemption_notice_s=105.0)
+    told = {AT: Bounds(max_nodes=4, max_run_s=60.0, window_s=105.0, gpus=16)}
+    filled = replace(FLAVOR, max_nodes=4, max_run_s=60.0, preemption_notice_s=105.0, cloud_gpus=16)
     assert bounded((QUEUE,), told)[0].flavors == (filled,)
-    own = replace(FLAVOR, max_nodes=9, max_run_s=5.0, preemption_notice_s=1.0)
+    own = replace(FLAVOR, max_nodes=9, max_run_s=5.0, preemption_notice_s=1.0, cloud_gpus=16)
     assert bounded((replace(QUEUE, flavors=(own,)),), told)[0].flavors == (own,)
     elsewhere = {Spot(queue="ours", flavor="other"): Bounds(max_nodes=4)}
     assert bounded((QUEUE,), elsewhere) == (QUEUE,)
