@@ -3,13 +3,12 @@
 The rule: looking asks nothing of the cluster but, now and then, whether it answers; all else is
 watched, and read in the region's store. The cluster is looked at before the store, so that a
 process seen gone has had the time to write its last word. What a look finds to be done (a gang that
-was put out is removed, a granted one gets its priority) is done just as it was seen, or not at all.
+was put out is removed, a granted one gets its priority) is done beside it: see ``upkeep``.
 
 Read ``KueueCluster.observe`` first. ``run`` has to run beside it.
 """
 
 import asyncio
-import contextlib
 import random
 import time
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
@@ -48,7 +47,8 @@ from regions.kueue.signals import Signals
 from regions.kueue.site import Site
 from regions.kueue.sites import KueueSettings, priority_classes, site_of
 from regions.kueue.survey import Survey
-from regions.kueue.views import Placements, Shown, is_worn_out, to_let_go
+from regions.kueue.upkeep import Upkeep
+from regions.kueue.views import Placements, Shown
 from regions.launcher.pack import pack
 from regions.launcher.store import Store
 from regions.store_eye import Look, TimedEye
@@ -61,11 +61,6 @@ FIRST_S = 10.0
 LOOK_S = 0.05
 TOUCHED_S = 60.0
 """How long a run is looked at after something was written for it, whatever the cluster says."""
-AGAIN_S = {"go": 5.0, "raise": 60.0}
-"""How soon what did not succeed is tried again."""
-MOST_AT_ONCE = 20
-FOLLOW_UP_S = 5.0
-"""How long a look is held up by what follows from it: the next look finds what is left."""
 
 
 class KueueCluster:
@@ -120,9 +115,9 @@ class KueueCluster:
             is_there=lambda uid: self._gang_of(uid) is not None,
             is_empty=self._is_empty,
         )
+        self._upkeep = Upkeep(self._orders, self._recaller, clock)
         self._touched: dict[str, float] = {}
         self._queued: dict[str, float] = {}
-        self._asked: dict[tuple[str, str], float] = {}
         self._answered_s: float | None = None
         self._news_mark: object = None
         self._last: ClusterObservation | None = None
@@ -135,7 +130,9 @@ class KueueCluster:
     async def run(self) -> None:
         """Follow the cluster until cancelled, then let go of it."""
         try:
-            await self._sight.run()
+            async with asyncio.TaskGroup() as group:
+                group.create_task(self._upkeep.run())
+                await self._sight.run()
         finally:
             await self._api.close()
 
@@ -173,9 +170,7 @@ class KueueCluster:
         )
         observation = self._observation(scene, shown.values(), look, now_s, wall_s)
         self._last = replace(observation, changed=None)
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(FOLLOW_UP_S):
-                await self._follow_up(scene, shown.values(), wall_s)
+        self._upkeep.take_in(scene, shown.values(), wall_s)
         return observation
 
     async def apply(self, actions: tuple[Action, ...]) -> tuple[Outcome, ...]:
@@ -313,38 +308,7 @@ class KueueCluster:
             notes=(*self._survey.doubts, *self._api.time.doubts(), *report.notes),
         )
 
-    # ---- what follows from a look ----
-
-    async def _follow_up(self, scene: Scene, shown: Iterable[Shown], wall_s: float) -> None:
-        """Ask for whom a former broker knew; bring the launcher to whom misses it; remove what was
-        put out, and names taken long ago; give granted gangs their priority."""
-        await self._recaller.seek()
-        found = list(shown)
-        await self._orders.mend_program(each.said for each in found)
-        gone = [*to_let_go(found), *(g for g in scene.gangs.values() if is_worn_out(g, wall_s))]
-        granted = [
-            each.evidence.job_set
-            for each in found
-            if each.evidence is not None
-            and each.seen.is_granted
-            and each.seen.stage is not Stage.ENDED
-        ]
-        for gang in self._due("go", gone):
-            await self._orders.let_go(gang)
-        for gang in self._due("raise", [each for each in granted if self._orders.is_low(each)]):
-            await self._orders.raise_priority(gang)
-
-    def _due(self, what: str, gangs: Iterable[JobSet]) -> list[JobSet]:
-        now_s = self._clock.monotonic_s()
-        longest_s = max(AGAIN_S.values())
-        self._asked = {key: at for key, at in self._asked.items() if now_s - at < longest_s}
-        due: list[JobSet] = []
-        for gang in gangs:
-            at_s = self._asked.get((what, gang.meta.uid))
-            if len(due) < MOST_AT_ONCE and (at_s is None or now_s - at_s >= AGAIN_S[what]):
-                self._asked[what, gang.meta.uid] = now_s
-                due.append(gang)
-        return due
+    # ---- acting ----
 
     async def _raise(self, placement: str) -> Outcome:
         """Give a gang that was just granted its priority. The grant stands whatever comes of it."""
