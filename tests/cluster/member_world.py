@@ -29,6 +29,7 @@ from regions.launcher.store import DirectoryStore
 from tests.cluster.ground import MOUNT, QUICK, ZONE, pool_of
 from tests.cluster.kueue_world import FLAVOR, KueueWorld
 from tests.cluster.rig import fleet
+from tests.cluster.rig.machines.pools import GPU
 from tests.cluster.rig.region import Region
 from tests.cluster.rig.waiting import wait_until
 from tests.contract.cluster.world import Shape
@@ -174,13 +175,27 @@ class MemberWorld(KueueWorld):
         )
         spec = {"nodeLabels": {"cloud.google.com/gke-nodepool": self.name}}
         self.region.api.apply(
-            fleet.named(fleet.KUEUE, "ResourceFlavor", FLAVOR, spec),
-            self._cluster_queue("ours"),
+            fleet.named(fleet.KUEUE, "ResourceFlavor", FLAVOR, spec), *self._queues()
         )
         assert self.bootstrap("--apply", "--yes") == 0
         wait_until(lambda: self._is_active("ours"), 30, "the queue")
+
+    def _queues(self) -> list[Json]:
+        """The ClusterQueues that are there before."""
+        return [self._cluster_queue("ours")]
 
     def _leave(self) -> None:
         if self.region.api.find("v1", "Namespace", self.name):
             super()._leave()
         self.bootstrap("--remove", "--yes")
+
+
+class OwnQueueWorld(MemberWorld):
+    """A namespace whose ClusterQueue is the broker's own, made by bootstrap too."""
+
+    def bootstrap(self, *more: str) -> int:
+        own = ("--own-cluster-queue", f"{self.name}-ours", "--cohort", self.name)
+        return super().bootstrap(*own, "--flavor", f"{FLAVOR}:{GPU}={self._shape.nominal}", *more)
+
+    def _queues(self) -> list[Json]:
+        return []

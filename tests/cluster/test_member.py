@@ -20,7 +20,7 @@ from regions.kueue.bootstrap import RUNNING, WAITING
 from regions.kueue.checkup import Member, examine, is_allowed
 from regions.kueue.manifest import JOBSET_API, PRIORITY_LABEL
 from regions.kueue.rights import RIGHTS
-from tests.cluster.member_world import MemberWorld
+from tests.cluster.member_world import MemberWorld, OwnQueueWorld
 from tests.cluster.rig.brokerd import IMAGE
 from tests.cluster.rig.region import Region
 from tests.cluster.rig.rig import Rig
@@ -145,6 +145,34 @@ async def test_nothing_is_taken_back_while_a_gang_is_there_and_all_of_it_after(
     assert await asyncio.to_thread(world.ours) == []
     for namespace in (world.name, world.accounts):
         assert await asyncio.to_thread(world.region.api.find, "v1", "Namespace", namespace) is None
+
+
+async def test_a_gang_runs_in_a_queue_of_the_brokers_own_which_goes_with_the_rest(
+    region: Region, tmp_path: Path, members: list[MemberWorld]
+) -> None:
+    world = OwnQueueWorld(region, tmp_path, Shape())
+    members.append(world)
+    await world.start()
+    stage = Stagehand(world, patience_s=PATIENCE_S)
+    [queue] = (await stage.see()).queues
+    [flavor] = queue.flavors
+    assert (flavor.nominal, flavor.free) == (4, 4)
+    order = make_queue(script(world, "exit 0"))
+    await stage.done(order)
+    await stage.whole("p1")
+    assert (await stage.see()).queues[0].flavors[0].reserved == 2
+    await stage.done(make_grant(order))
+    await stage.ended("p1")
+    await world.turn_away()
+    assert f"ClusterQueue {world.name}-ours" in await asyncio.to_thread(world.ours)
+
+    def is_over() -> bool:
+        found = world.region.api.find(JOBSET_API, "JobSet", names.jobset_name("p1"), world.name)
+        return bool((found or {}).get("status", {}).get("terminalState"))
+
+    await asyncio.to_thread(wait_until, is_over, 60, "the gang's end")
+    assert await asyncio.to_thread(world.bootstrap, "--remove", "--yes") == exits.OK
+    assert await asyncio.to_thread(world.ours) == []
 
 
 def test_doctor_sends_a_small_gang_the_whole_way(began: Rig, region: Region) -> None:

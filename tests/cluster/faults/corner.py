@@ -55,13 +55,16 @@ class Terms:
     """What is special about a corner.
 
     ``nominal`` is its quota in GPUs, one of which each of its machines has. ``checks`` are those
-    of others, whom a test answers for. ``pool`` are fields of the rig's ``Pool``.
+    of others, whom a test answers for. ``pool`` are fields of the rig's ``Pool``. ``levels`` are
+    those of its Topology above the host, none without one, and ``level`` is what its profile names.
     """
 
     nominal: int = 4
     capacity_type: str = "SPOT"
     checks: tuple[str, ...] = ()
     pool: Mapping[str, Any] = field(default_factory=dict)
+    levels: tuple[str, ...] = ()
+    level: str = ""
 
 
 class Later(SystemClock):
@@ -112,9 +115,8 @@ class Corner:
         """Return the port, as a broker that starts would hold it; its ``run`` is the caller's."""
         kubeconfig = Kubeconfig(path=str(self.region.kubeconfig()))
         mount = {"name": "store", "mount_path": MOUNT, "host_path": str(self.store)}
-        profiles = read_profiles(
-            {"default": {"store": MOUNT, "volumes": [mount]}}, allows_host_paths=True
-        )
+        laid = {"store": MOUNT, "volumes": [mount], "topology_level": self.terms.level}
+        profiles = read_profiles({"default": laid}, allows_host_paths=True)
         known = FlavorSettings(
             capacity_type=self.terms.capacity_type,
             accelerator="H100",
@@ -320,7 +322,11 @@ class Corner:
         usual = {"is_autoscaled": not is_flex, "is_queued": is_flex}
         fields = {**usual, "backoff_s": 1.0, "idle_s": IDLE_S, **self.terms.pool}
         self.region.set_pool(pool_of(self.name, **fields))
-        flavor = fleet.named(fleet.KUEUE, "ResourceFlavor", self.name, {"nodeLabels": self._here()})
+        spec: Object = {"nodeLabels": self._here()}
+        if self.terms.levels:
+            api.apply(fleet.topology(self.name, self.terms.levels))
+            spec |= {"topologyName": self.name}
+        flavor = fleet.named(fleet.KUEUE, "ResourceFlavor", self.name, spec)
         api.apply(namespace(self.name), flavor)
         for name in self.terms.checks:
             spec = {"controllerName": f"checks.example.org/{name}"}
@@ -363,6 +369,8 @@ class Corner:
         for name in self._checks():
             api.delete(fleet.KUEUE, "AdmissionCheck", self.check(name))
         api.delete(fleet.KUEUE, "ResourceFlavor", self.name)
+        if self.terms.levels:
+            api.delete(fleet.KUEUE, "Topology", self.name)
 
 
 def held(kind: str, reason: str, message: str = "it is so", *, status: str = "True") -> Object:

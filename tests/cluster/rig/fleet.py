@@ -90,6 +90,12 @@ def pool(capacity_type: str, zone: str, **fields: Any) -> Pool:
     )
 
 
+def topology(name: str, levels: Sequence[str]) -> Object:
+    """Return a Topology of these node labels, the widest first, down to the host."""
+    keys = [*levels, "kubernetes.io/hostname"]
+    return named(KUEUE, "Topology", name, {"levels": [{"nodeLabel": key} for key in keys]})
+
+
 def flavor(capacity_type: str) -> Object:
     """Return the ResourceFlavor of a capacity type."""
     kind = KINDS[capacity_type]

@@ -24,6 +24,7 @@ from tests.cluster.rig.machines.pools import (
     gpus,
     is_unschedulable,
     new_node,
+    node_event,
 )
 
 LOOK_S = 0.4
@@ -108,6 +109,9 @@ class Cloud:
         """End a node as a spot machine ends: its pods are told, then it goes with its object."""
         condition = {"type": "Ready", "status": "False", "reason": "KubeletNotReady"}
         condition |= {"message": "node is shutting down"}
+        words = "Shutdown manager detected shutdown event"
+        told = node_event(name, "Shutdown", words)
+        await self._api.call("POST", "/api/v1/namespaces/default/events", told)
         labels = {"metadata": {"labels": {LIVE_NODE: "false"}}}
         await self._api.persist("PATCH", node_path(name), labels, kind=MERGE)
         await self._api.persist(

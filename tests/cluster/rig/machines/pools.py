@@ -169,6 +169,22 @@ def event(pod: Object, kind: str, reason: str, message: str) -> Object:
     }
 
 
+def node_event(node: str, reason: str, message: str) -> Object:
+    """Return an event about a node as its kubelet writes it, which knows it by its name alone."""
+    now = second()
+    return {
+        "metadata": {"generateName": f"{node}."},
+        "involvedObject": {"kind": "Node", "name": node, "uid": node},
+        "reason": reason,
+        "message": message,
+        "type": "Normal",
+        "source": {"component": "kubelet", "host": node},
+        "firstTimestamp": now,
+        "lastTimestamp": now,
+        "count": 1,
+    }
+
+
 def is_unschedulable(pod: Object) -> bool:
     """Whether the scheduler found no node for a pod."""
     return not pod["spec"].get("nodeName") and any(
