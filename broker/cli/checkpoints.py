@@ -44,6 +44,9 @@ def _replica(one: checkpoint_pb2.Replica) -> tuple[str, ...]:
     if one.HasField("copying_step"):
         share = 100 * one.copied_bytes // max(1, one.copying_bytes)
         coming = f"step {one.copying_step}, {share}%"
+        if one.HasField("left"):
+            rate = size_text(round(one.bytes_per_second))
+            coming += f", {words.span_of(one.left)} left at {rate}/s"
     return (
         one.region,
         str(one.step) if has_step else "none",

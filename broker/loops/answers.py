@@ -156,9 +156,12 @@ class Answers:
         known = newest_first(run)
         paths = {path_of(run.uid, one.ref): one for one in known}
         newest = next(iter(paths), None)
+        coming = {region: self._coming(region, paths) for region in self._outposts.regions}
+        # What is on its way of an older step brings the region no nearer to the newest.
         copied = {
-            region: self._content.copied_bytes(region, newest) if newest is not None else None
-            for region in self._outposts.regions
+            region: found[1]
+            for region, found in coming.items()
+            if found is not None and found[0] == newest
         }
         lags = lag(
             RunCopies(
@@ -173,11 +176,11 @@ class Answers:
                     region: {path for path, one in paths.items() if region in one.regions}
                     for region in self._outposts.regions
                 },
-                copied_bytes={region: done for region, done in copied.items() if done is not None},
+                copied_bytes=copied,
             )
         )
         return tuple(
-            self._replica(region, found, paths, copied[region]) for region, found in lags.items()
+            self._replica(region, found, paths, coming[region]) for region, found in lags.items()
         )
 
     async def local_path(self, run: Run, ref: CheckpointRef, region: str) -> str | None:
@@ -228,24 +231,33 @@ class Answers:
     def _missed(self) -> Iterator[ClusterFacts]:
         return (facts for facts in self._view.clusters.values() if not facts.is_configured)
 
+    def _coming(
+        self, region: str, paths: dict[CheckpointPath, Checkpoint]
+    ) -> tuple[CheckpointPath, int] | None:
+        """Return which checkpoint is on its way to a region, and how many bytes of it are there."""
+        for path in paths:
+            done_bytes = self._content.copied_bytes(region, path)
+            if done_bytes is not None:
+                return path, done_bytes
+        return None
+
     def _replica(
         self,
         region: str,
         found: Lag,
         paths: dict[CheckpointPath, Checkpoint],
-        copied_bytes: int | None,
+        coming: tuple[CheckpointPath, int] | None,
     ) -> Replica:
-        newest = next(iter(paths.values()), None)
-        is_copying = copied_bytes is not None and newest is not None
         return Replica(
             region=region,
             step=None if found.newest is None else found.newest.step,
             behind_steps=found.steps_behind,
             behind_bytes=found.bytes_behind,
             behind_s=found.seconds_behind,
-            copying_step=newest.ref.step if is_copying and newest is not None else None,
-            copied_bytes=copied_bytes or 0,
-            copying_bytes=newest.size_bytes if is_copying and newest is not None else 0,
+            copying_step=None if coming is None else coming[0].step,
+            copied_bytes=0 if coming is None else coming[1],
+            copying_bytes=0 if coming is None else paths[coming[0]].size_bytes,
+            copy_bytes_per_s=self._view.copy_rates.get(region),
             is_reachable=any(facts.is_store_reachable for facts in self.clusters(region)),
         )
 

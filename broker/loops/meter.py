@@ -26,9 +26,11 @@ from broker.model.bill import PhaseCost
 from broker.model.billing import gpus_here, run_bill
 from broker.model.moment import Moment
 from broker.model.run import Placement, Run
+from broker.model.sightings import Replica
 from broker.model.states import PlacementState
 from broker.runtime.metrics import Metrics
 
+BEHIND_RUNS_MAX = 1_000  # series for Prometheus: as many as there are regions, for each run
 UNKNOWN_MAX = 1_000  # of one cluster: beyond that it is known that much is amiss
 
 _log = logging.getLogger(__name__)
@@ -62,6 +64,14 @@ class Log(Protocol):
         ...
 
 
+class Copies(Protocol):
+    """Who knows how far regions are behind runs."""
+
+    def replicas(self, run: Run) -> tuple[Replica, ...]:
+        """Return how far each region is behind the run's newest complete checkpoint."""
+        ...
+
+
 class Watched(Protocol):
     """What the meter reads of the agents."""
 
@@ -80,6 +90,11 @@ class Watched(Protocol):
         """What the agents counted."""
         ...
 
+    @property
+    def answers(self) -> Copies:
+        """What is known of runs' copies."""
+        ...
+
 
 class Meter:
     """Counts for one daemon."""
@@ -92,6 +107,7 @@ class Meter:
         self._position: int | None = None
         self._told: Counter[tuple[str, str]] = Counter()
         self._labels: set[tuple[str, str]] = set()
+        self._behind: set[tuple[str, str]] = set()
         self._unknown: dict[str, frozenset[tuple[str, str]]] = {}
 
     async def count(self) -> None:
@@ -126,6 +142,7 @@ class Meter:
             metrics.runs.labels(*label).set(count)
         self._labels |= by_label.keys()
         self._tell_money(now)
+        self._tell_behind()
         self._tell_counts()
 
     def _count_unknown(self, sight: ClusterSight) -> None:
@@ -151,6 +168,18 @@ class Meter:
         for doing, dollars in (("training", cost.running), ("idle", cost.idle)):
             self._metrics.live_cost.labels(doing).set(float(dollars))
             self._metrics.paid_gpus.labels(doing).set(gpus[doing])
+
+    def _tell_behind(self) -> None:
+        """Tell how far each region is behind each run that has saved, and forget those that end."""
+        saved = (run for run in self._log.live_runs().values() if run.checkpoints)
+        now: set[tuple[str, str]] = set()
+        for run in islice(saved, BEHIND_RUNS_MAX):
+            for one in self._agents.answers.replicas(run):
+                now.add((run.name, one.region))
+                self._metrics.behind_seconds.labels(run.name, one.region).set(one.behind_s)
+        for gone in self._behind - now:
+            self._metrics.behind_seconds.remove(*gone)
+        self._behind = now
 
     def _tell_counts(self) -> None:
         counts = self._agents.counts

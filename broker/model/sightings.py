@@ -12,7 +12,8 @@ class Replica:
     """How far one region is behind a run's newest complete checkpoint.
 
     ``step`` is the newest that is complete and verified there, None for none. ``behind_s`` is the
-    time between the writing of its step and of the newest. ``copying_step`` is on its way.
+    time between the writing of its step and of the newest. ``copying_step`` is on its way;
+    ``copy_bytes_per_s`` is how fast copies came into the region of late, None where none did.
     """
 
     region: str
@@ -23,8 +24,16 @@ class Replica:
     copying_step: int | None = None
     copied_bytes: int = 0
     copying_bytes: int = 0
+    copy_bytes_per_s: float | None = None
     message: str = ""
     is_reachable: bool = True
+
+    @property
+    def left_s(self) -> float | None:
+        """How long what is on its way still takes, None when nothing is, or nobody knows."""
+        if self.copying_step is None or not self.copy_bytes_per_s:
+            return None
+        return max(0, self.copying_bytes - self.copied_bytes) / self.copy_bytes_per_s
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -83,6 +83,12 @@ class Metrics:
             "What a cluster said that the broker has no word for, by where it was said",
             ["cluster", "where"],
         )
+        self.behind_seconds = gauge(
+            "broker_checkpoint_behind_seconds",
+            "Training of a live run that a start in the region would repeat, for want of a copy of"
+            " its newest checkpoint",
+            ["run", "region"],
+        )
         self.orphans = gauge("broker_orphans", "What a cluster holds of no run", ["cluster"])
 
     def serve(self, host: str, port: int) -> None:

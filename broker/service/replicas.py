@@ -22,6 +22,7 @@ def replicas_message(run: Run, replicas: Sequence[Replica]) -> run_service_pb2.L
 
 
 def _replica(replica: Replica) -> checkpoint_pb2.Replica:
+    left_s = replica.left_s
     return checkpoint_pb2.Replica(
         region=replica.region,
         step=replica.step,
@@ -32,4 +33,6 @@ def _replica(replica: Replica) -> checkpoint_pb2.Replica:
         copied_bytes=replica.copied_bytes,
         copying_bytes=replica.copying_bytes,
         message=replica.message,
+        bytes_per_second=replica.copy_bytes_per_s,
+        left=None if left_s is None else wire.duration(left_s),
     )

@@ -153,6 +153,8 @@ class Replica(_message.Message):
     COPIED_BYTES_FIELD_NUMBER: _builtins.int
     COPYING_BYTES_FIELD_NUMBER: _builtins.int
     MESSAGE_FIELD_NUMBER: _builtins.int
+    BYTES_PER_SECOND_FIELD_NUMBER: _builtins.int
+    LEFT_FIELD_NUMBER: _builtins.int
     region: _builtins.str
     """The region."""
     step: _builtins.int
@@ -169,9 +171,15 @@ class Replica(_message.Message):
     """Bytes of it in all."""
     message: _builtins.str
     """Why the region gets no copy, or why the copy is late; empty when all is well."""
+    bytes_per_second: _builtins.float
+    """How fast copies came into the region of late; unset where none did since the broker began."""
     @_builtins.property
     def behind(self) -> _duration_pb2.Duration:
         """Time between the writing of its step and of the newest one."""
+
+    @_builtins.property
+    def left(self) -> _duration_pb2.Duration:
+        """How long what is on its way still takes at that; unset when nothing is, or nobody knows."""
 
     def __init__(
         self,
@@ -185,15 +193,21 @@ class Replica(_message.Message):
         copied_bytes: _builtins.int = ...,
         copying_bytes: _builtins.int = ...,
         message: _builtins.str = ...,
+        bytes_per_second: _builtins.float | None = ...,
+        left: _duration_pb2.Duration | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_copying_step", b"_copying_step", "_step", b"_step", "behind", b"behind", "copying_step", b"copying_step", "step", b"step"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_bytes_per_second", b"_bytes_per_second", "_copying_step", b"_copying_step", "_step", b"_step", "behind", b"behind", "bytes_per_second", b"bytes_per_second", "copying_step", b"copying_step", "left", b"left", "step", b"step"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_copying_step", b"_copying_step", "_step", b"_step", "behind", b"behind", "behind_bytes", b"behind_bytes", "behind_steps", b"behind_steps", "copied_bytes", b"copied_bytes", "copying_bytes", b"copying_bytes", "copying_step", b"copying_step", "message", b"message", "region", b"region", "step", b"step"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_bytes_per_second", b"_bytes_per_second", "_copying_step", b"_copying_step", "_step", b"_step", "behind", b"behind", "behind_bytes", b"behind_bytes", "behind_steps", b"behind_steps", "bytes_per_second", b"bytes_per_second", "copied_bytes", b"copied_bytes", "copying_bytes", b"copying_bytes", "copying_step", b"copying_step", "left", b"left", "message", b"message", "region", b"region", "step", b"step"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__bytes_per_second: _TypeAlias = _typing.Literal["bytes_per_second"]  # noqa: Y015
+    _WhichOneofArgType__bytes_per_second: _TypeAlias = _typing.Literal["_bytes_per_second", b"_bytes_per_second"]  # noqa: Y015
     _WhichOneofReturnType__copying_step: _TypeAlias = _typing.Literal["copying_step"]  # noqa: Y015
     _WhichOneofArgType__copying_step: _TypeAlias = _typing.Literal["_copying_step", b"_copying_step"]  # noqa: Y015
     _WhichOneofReturnType__step: _TypeAlias = _typing.Literal["step"]  # noqa: Y015
     _WhichOneofArgType__step: _TypeAlias = _typing.Literal["_step", b"_step"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__bytes_per_second) -> _WhichOneofReturnType__bytes_per_second | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__copying_step) -> _WhichOneofReturnType__copying_step | None: ...
     @_typing.overload

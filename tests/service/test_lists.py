@@ -166,7 +166,15 @@ async def test_replicas_are_ordered_by_how_new_they_are(rig: Rig) -> None:
     level = Replica(region="alpha", step=100, behind_steps=0, behind_bytes=0, behind_s=0.0)
     rig.loops.copies = (
         replace(level, region="gamma", step=None, is_reachable=False, message="silent"),
-        replace(level, region="beta", step=50, copying_step=100, copying_bytes=2),
+        replace(
+            level,
+            region="beta",
+            step=50,
+            copying_step=100,
+            copied_bytes=100,
+            copying_bytes=700,
+            copy_bytes_per_s=200.0,
+        ),
         level,
     )
     request = run_service_pb2.ListReplicasRequest(parent=DIGITS)
@@ -174,6 +182,8 @@ async def test_replicas_are_ordered_by_how_new_they_are(rig: Rig) -> None:
     assert [one.region for one in answer.replicas] == ["alpha", "beta", "gamma"]
     assert (answer.newest_step, list(answer.unreachable)) == (100, ["regions/gamma"])
     assert not answer.replicas[2].HasField("step")
+    assert (answer.replicas[1].bytes_per_second, answer.replicas[1].left.seconds) == (200.0, 3)
+    assert not answer.replicas[0].HasField("left")
 
 
 def test_a_filter_is_read_into_a_query() -> None:

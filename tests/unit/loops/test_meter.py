@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import AsyncIterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 
 from broker import serving
@@ -15,12 +15,13 @@ from broker.loops.desk import Counts
 from broker.loops.meter import Meter
 from broker.loops.sight import Sight
 from broker.model.billing import live_cost
+from broker.model.checkpoint import Checkpoint
 from broker.model.moment import Moment
 from broker.model.run import Run
-from broker.model.sightings import Orphan
+from broker.model.sightings import Orphan, Replica
 from broker.runtime.metrics import Metrics
 from regions.cluster import WordSeen
-from tests.builders import Story
+from tests.builders import Story, make_checkpoint
 from tests.unit.loops.seeing import observation, placement_seen
 
 SAID = "Container.waiting:Frobnicating"
@@ -32,12 +33,13 @@ class Book:
 
     story: Story
     said: str = ""
+    saved: tuple[Checkpoint, ...] = ()
 
     def run(self, name: str) -> Run | None:
         return self.story.run
 
     def live_runs(self) -> Mapping[str, Run]:
-        return {self.story.name: self.story.run}
+        return {self.story.name: replace(self.story.run, checkpoints=self.saved)}
 
     def take_latencies(self) -> tuple[float, ...]:
         return (0.003, 0.004)
@@ -54,7 +56,21 @@ class Book:
 
 
 @dataclass(slots=True)
+class Copied:
+    """How far one region is behind whatever run."""
+
+    behind_s: float = 0.0
+
+    def replicas(self, run: Run) -> tuple[Replica, ...]:
+        behind = Replica(
+            region="beta", step=1, behind_steps=1, behind_bytes=1, behind_s=self.behind_s
+        )
+        return (behind,)
+
+
+@dataclass(slots=True)
 class Watched:
+    answers: Copied = field(default_factory=Copied)
     sight: Sight = field(default_factory=lambda: Sight([("alpha", "alpha")]))
     counts: Counts = field(default_factory=Counts)
     strangers: Strangers = field(default_factory=Strangers)
@@ -151,3 +167,23 @@ async def test_what_nobody_has_a_word_for_is_counted_once_while_it_lasts() -> No
     assert [await see(said) for said in (None, strange, strange, None, strange)] == [
         *(None, 1.0, 1.0, 1.0, 2.0),
     ]
+
+
+async def test_how_far_regions_are_behind_is_a_gauge_while_the_run_lives() -> None:
+    story = Story().accepted().placed().prepared().reported().provisioned(1)
+    metrics, watched, book = Metrics(), Watched(), Book(story)
+    meter = Meter(book, watched, metrics, StoryClock(story))
+    label = {"run": story.name, "region": "beta"}
+
+    def told() -> float | None:
+        return metrics.registry.get_sample_value("broker_checkpoint_behind_seconds", label)
+
+    await meter.tick()
+    assert told() is None  # it has saved nothing yet
+    book.saved = (make_checkpoint(),)
+    watched.answers.behind_s = 42.0
+    await meter.tick()
+    assert told() == 42.0
+    book.saved = ()
+    await meter.tick()
+    assert told() is None
