@@ -25,6 +25,7 @@ class Diary:
     """The file that all gangs of all clusters write to."""
 
     def __init__(self, path: Path, job: training.Job) -> None:
+        assert isinstance(job.grant.checkpoints, Path)
         self._file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
         self._who = {
             "run": job.grant.run,

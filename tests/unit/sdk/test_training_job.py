@@ -164,7 +164,7 @@ def test_a_long_outage_keeps_the_newest_and_says_what_gave_way(
 
 def test_a_store_that_hangs_stops_no_training(tmp_path: Path) -> None:
     grant = job_of(tmp_path).grant
-    hanging = grant.checkpoints / "step-1" / "weights"
+    hanging = tmp_path / "store" / "checkpoints" / "step-1" / "weights"
     hanging.parent.mkdir(parents=True)
     os.mkfifo(hanging)  # to open it for writing waits until somebody reads
 
