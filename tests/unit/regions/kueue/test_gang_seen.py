@@ -13,7 +13,7 @@ from regions.launcher.pack import pack
 from tests.unit.regions.kueue import kube
 from tests.unit.regions.kueue.ports import ported, seen
 from tests.unit.regions.kueue.servers import Server, serving
-from tests.unit.regions.kueue.test_sight import OURS, Cluster
+from tests.unit.regions.kueue.test_sight import OURS, Cluster, until
 
 GANG = "uid-of-gang"
 ADMITTED_S = datetime(2026, 11, 1, tzinfo=UTC).timestamp()
@@ -62,6 +62,11 @@ def waiting(why: str) -> kube.Json:
     return found
 
 
+def has_asked(server: Server, method: str, where: str) -> bool:
+    """Whether the cluster was asked for something, beside all looks."""
+    return (method, where) in {(one, path) for one, path, _ in server.asked}
+
+
 async def test_a_gang_that_misses_its_launcher_is_brought_it(
     server: Server, tmp_path: Path
 ) -> None:
@@ -72,7 +77,7 @@ async def test_a_gang_that_misses_its_launcher_is_brought_it(
         said = found.placements["p1"].said
         assert said is not None
         assert said.word == "CONFIG_MISSING"
-    assert ("POST", MAPS) in {(method, path) for method, path, _ in server.asked}
+        await until(lambda: has_asked(server, "POST", MAPS))
 
 
 async def test_a_gang_that_was_let_in_again_while_nobody_looked_is_removed(
@@ -82,8 +87,7 @@ async def test_a_gang_that_was_let_in_again_while_nobody_looked_is_removed(
     async with ported(server, holding(before=(former,)), tmp_path) as port:
         found = await seen(port)
         assert found.placements["p1"].cause is Cause.EVICTED
-    gang = f"{GANGS}/{names.jobset_name('p1')}"
-    assert ("DELETE", gang) in {(method, path) for method, path, _ in server.asked}
+        await until(lambda: has_asked(server, "DELETE", f"{GANGS}/{names.jobset_name('p1')}"))
 
 
 async def test_the_first_signals_are_told_by_the_clusters_clock(
