@@ -19,7 +19,7 @@ from broker.loops.reporting import reports
 from broker.loops.sight import ClusterSight
 from broker.model.policy import RegionPolicy
 from broker.model.reasons import Reason
-from broker.model.run import Run
+from broker.model.run import PhaseSeconds, Run, Why
 from broker.model.states import PlacementEnd, PlacementState
 from regions.cluster import Cause, MemberSeen, OwnerState, Stage
 from tests.builders import Story, make_moment
@@ -254,3 +254,31 @@ def test_a_store_tells_of_its_epochs_behind_a_silent_cluster() -> None:
     store = sight_of((), [epoch]).observation
     said = told(story.run, silent(store=store))
     assert said == (RecordProgress(epoch=story.epoch.id, step=5, loss=None),)
+
+
+@pytest.mark.parametrize(
+    ("reason", "ran_s", "patience_s"),
+    [
+        (Reason.EVICTED, 60.0, RegionPolicy().patience.capacity_s),
+        (Reason.EVICTED, 0.0, RegionPolicy().patience.quota_s),
+        (Reason.NODE_PREEMPTED, 60.0, RegionPolicy().patience.quota_s),
+    ],
+)
+def test_a_line_is_borne_for_less_where_the_run_was_put_out(
+    reason: Reason, ran_s: float, patience_s: float
+) -> None:
+    story = Story().accepted().placed().prepared()
+    leg = story.placement("alpha")
+    former = replace(
+        leg,
+        id="former",
+        state=PlacementState.ENDED,
+        end=PlacementEnd.PREEMPTED,
+        why=Why(reason=reason, message="", since_s=0.0),
+        phases=PhaseSeconds(running=ran_s),
+    )
+    run = replace(story.run, placements={former.id: former, leg.id: leg})
+    seen = placement_seen(leg, run, stage=Stage.QUEUED, cause=Cause.WAITING_FOR_QUOTA)
+    (said,) = told(run, sight_of([seen]))
+    assert isinstance(said, ReportPlacement)
+    assert said.patience_s == patience_s
