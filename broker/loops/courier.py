@@ -31,6 +31,8 @@ DUE_PER_TICK = 256
 LOOKED_FOR_PER_TICK = 64  # each is a request, and most are answered from what is known
 KNOWN_S = 600.0  # an image that was seen there is copied no more; a start looks again
 COPIES_AT_ONCE = 2
+LOOK_AGAIN_S = 5.0
+FAILURES_KEPT = 10_000
 MEASURED_BYTES = 16 << 20  # what is smaller is all start-up
 
 _Key = tuple[str, str]  # an image's name and a region
@@ -184,11 +186,15 @@ class Courier:
         is_there = self._voucher.is_there(image, key[1], within_s=KNOWN_S)
         if is_there:
             self._failures.pop(key, None)
-        if is_there is False and len(self._moving) < COPIES_AT_ONCE:
-            await self._copy(key, image, now)
+        if is_there is False and not await self._begins(key, image, now):
+            # It is still missing in a moment: a registry is not asked for that at every tick.
+            self._later.put_off(key, LOOK_AGAIN_S)
         return bool(is_there)
 
-    async def _copy(self, key: _Key, image: PinnedImage, now: Moment) -> None:
+    async def _begins(self, key: _Key, image: PinnedImage, now: Moment) -> bool:
+        """Begin to copy an image that is missing, if that can be; say why it cannot."""
+        if len(self._moving) >= COPIES_AT_ONCE:
+            return False
         name, region = key
         origin = self._origin(key)
         source = self._source(name, origin)
@@ -197,9 +203,11 @@ class Courier:
             told = (Reason.IMAGE_NOT_THERE, f"{name} is gone from its registry; push it anew")
             self._view.tell_image(name, region, told)
             if not origin:
-                return
+                return False
         if not self._may_leave(source, image):
-            return
+            told = (Reason.IMAGE_NOT_THERE, f"the hourly egress budget of {source} is spent")
+            self._view.tell_image(name, region, told)
+            return False
         self._egress.book(source, image.size_bytes)
         self._moving[key] = _Moving(
             image=image, origin=origin, source=source, began_s=now.elapsed_s
@@ -207,6 +215,7 @@ class Courier:
         word = f"{self._images.book.name_in(name, region)} is being copied there"
         self._view.tell_image(name, region, (Reason.IMAGE_NOT_THERE, word))
         await self._ask(key)
+        return True
 
     def _origin(self, key: _Key) -> str:
         """Return from where to try: its own registry, or, when that failed, who else has it."""
@@ -224,8 +233,10 @@ class Courier:
         return origin or ("" if spot is None else spot.shelf.region)
 
     def _may_leave(self, source: str, image: PinnedImage) -> bool:
-        """Whether a region's budget for the hour lets an image out; one that is new lets any."""
+        """Whether a region's budget for the hour lets an image out; a whole one lets any."""
         allowed = self._view.region(source).policy.egress_budget_bytes_per_hour if source else None
+        if allowed == 0:
+            return False
         sent = self._egress.sent_bytes(source)
         return sent == 0 or image.size_bytes <= self._egress.left_bytes(source, allowed)
 
@@ -250,6 +261,8 @@ class Courier:
     async def _failed(self, key: _Key, error: ContentError) -> None:
         name, region = key
         self._failures[key] += 1
+        if len(self._failures) > FAILURES_KEPT:
+            self._failures.clear()  # what is forgotten begins at its own registry again
         said = self._later.failed(key, region, error)
         if isinstance(error, RegistryBusy) and error.retry_after_s is not None:
             self._later.put_off(key, error.retry_after_s)

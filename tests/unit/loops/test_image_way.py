@@ -7,15 +7,17 @@ from pathlib import Path
 
 import pytest
 
+from broker.history.commands import SetPolicy
 from broker.loops import courier
 from broker.loops.image_vouching import AGAIN_S
 from broker.loops.later import AGAIN_S as COPY_AGAIN_S
 from broker.model.image import PinnedImage
+from broker.model.policy import RegionPolicy
 from broker.model.reasons import Reason
 from broker.model.states import PlacementState, RunState
 from regions.cluster import Queue
 from replicator.errors import Corrupt, RegistryUnreachable
-from tests.builders import make_workload
+from tests.builders import BROKER, make_workload
 from tests.fakes.images import DIGEST, SOURCE, FakeRegistries
 from tests.unit.loops.handheld import Handheld, handheld
 
@@ -116,6 +118,36 @@ async def test_what_is_looked_for_in_a_tick_is_bounded_and_all_is_found_in_time(
     for _ in range(3):
         await town.settle(1.0)
     assert {one[2] for one in registries.heard if one[0] == "bring"} == {"alpha", "beta"}
+
+
+async def test_a_registry_is_not_asked_at_every_tick_for_what_waits_its_turn(
+    town: Handheld, registries: FakeRegistries, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(courier, "COPIES_AT_ONCE", 0)
+    await submitted(town)
+    for _ in range(4):
+        await town.settle(courier.LOOK_AGAIN_S / 4)
+    assert registries.heard.count(("is_there", "alpha")) <= 3
+
+
+async def test_what_may_not_leave_a_region_is_waited_for_with_its_reason(
+    town: Handheld, registries: FakeRegistries
+) -> None:
+    tag = "beta.example/team/llm:v1"
+    registries.known[tag] = PinnedImage(name=f"beta.example/team/llm@{DIGEST}", size_bytes=1_000)
+    registries.there["beta"] = {DIGEST}
+    closed = RegionPolicy(is_allowed=False, egress_budget_bytes_per_hour=0)
+    command = SetPolicy(policy=closed, expected_generation=1)
+    await town.ledger.handle("regions/beta", command, BROKER)
+    name = await town.submit(workload=make_workload(image=tag))
+    for _ in range(3):
+        await town.settle(1.0)
+    why = town.run(name).why
+    assert (why.reason, why.message) == (
+        Reason.IMAGE_NOT_THERE,
+        "the hourly egress budget of beta is spent",
+    )
+    assert not [one for one in registries.heard if one[0] == "bring"]
 
 
 async def test_an_image_that_was_taken_since_is_not_believed_to_be_there(
