@@ -1,7 +1,9 @@
 """The metrics, for Prometheus: what waits, what moved, how long, and what failed.
 
 The rule: names say their unit; label values come from closed sets of ours, never from users, so
-that no client can make a million series. Read ``Metrics`` first.
+that no client can make a million series. The one exception is how far regions are behind a run,
+by the run's name: the meter bounds how many runs it tells of, and forgets those that end. Read
+``Metrics`` first.
 """
 
 from functools import partial
@@ -11,6 +13,10 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, star
 _MINUTES = (1, 5, 15, 60, 300, 900, 3_600, 7_200, 18_000, 43_200, 86_400)
 _TICK = (0.001, 0.005, 0.02, 0.05, 0.1, 0.5, 2.0, 10.0)
 _COMMIT = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.5, 2.0)
+_BEHIND = (
+    "Training of a live run that a start in the region would repeat, for want of a copy of its"
+    " newest checkpoint"
+)
 
 
 class Metrics:
@@ -83,12 +89,7 @@ class Metrics:
             "What a cluster said that the broker has no word for, by where it was said",
             ["cluster", "where"],
         )
-        self.behind_seconds = gauge(
-            "broker_checkpoint_behind_seconds",
-            "Training of a live run that a start in the region would repeat, for want of a copy of"
-            " its newest checkpoint",
-            ["run", "region"],
-        )
+        self.behind_seconds = gauge("broker_checkpoint_behind_seconds", _BEHIND, ["run", "region"])
         self.orphans = gauge("broker_orphans", "What a cluster holds of no run", ["cluster"])
 
     def serve(self, host: str, port: int) -> None:
