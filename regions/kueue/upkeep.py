@@ -55,10 +55,13 @@ class Upkeep:
         while True:
             await self._bell.wait()
             self._bell.clear()
-            if self._found is not None:
+            found = self._found
+            if found is not None:
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(WITHIN_S):
-                        await self._do(self._found)
+                        await self._do(found)
+            if self._found is found:
+                self._found = None
 
     async def _do(self, found: _Found) -> None:
         """Ask for whom a former broker knew; bring the launcher to whom misses it; remove what was

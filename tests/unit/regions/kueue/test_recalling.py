@@ -19,7 +19,7 @@ from tests.unit.regions.kueue import kube
 from tests.unit.regions.kueue.ports import ported, seen
 from tests.unit.regions.kueue.servers import Server, serving
 from tests.unit.regions.kueue.shelf import make_grant
-from tests.unit.regions.kueue.test_sight import OURS, Cluster
+from tests.unit.regions.kueue.test_sight import OURS, Cluster, until
 
 GANG = "uid-of-gang"
 PODS = "/api/v1/pods"
@@ -66,7 +66,10 @@ class Story:
     store: DirectoryStore
 
     async def look(self) -> ClusterObservation:
-        return await seen(self.port)
+        """Look, and wait until what follows from it is done."""
+        found = await seen(self.port)
+        await until(lambda: self.port._upkeep._found is None)
+        return found
 
     async def sought(self) -> ClusterObservation:
         """Look until everybody was asked for, and then once more."""
