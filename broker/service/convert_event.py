@@ -52,9 +52,10 @@ UNTOLD = frozenset(
     {
         "body_digest", "by", "cluster_uid", "evidence", "expected_s", "field",
         "fork_checkpoint", "forked_from", "from_start", "generation", "gone_s", "grace_s",
-        "held_for", "image", "intent", "is_bad", "is_owed", "is_pinned", "label", "machines_end_s",
+        "held_for", "image", "intent", "is_bad", "is_charged", "is_owed", "is_pinned", "label",
+        "machines_end_s",
         "message", "name", "next_epoch", "nodes", "nonces", "patience_s", "request_id", "rule",
-        "seals", "size_bytes", "terms", "uid", "why", "written_wall_s",
+        "seals", "size_bytes", "terms", "uid", "why", "word", "written_wall_s",
     }
 )  # fmt: skip
 
