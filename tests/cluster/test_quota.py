@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from regions.kueue import drift
+from regions.kueue import ahead, drift
 from regions.kueue.objects import kinds
 from regions.kueue.quota import Standing, Tree
 from tests.cluster.conftest import Place
@@ -84,6 +84,67 @@ async def test_what_is_counted_as_free_is_what_kueue_admits(place: Place, tree: 
             await view.until(lambda: is_settled(8), "the last one")
         assert step > 1
     await asyncio.to_thread(uproot, place, queues, cohorts)
+
+
+async def test_what_a_process_that_is_over_gives_back_is_not_held(place: Place) -> None:
+    """Of a Job of others: its quota shrinks with its processes, what it was given is told on."""
+    place.region.add_nodes(fleet.pool("RESERVED", place.zone).name, 1)
+    ends = ["/bin/sh", "-c", '[ "$JOB_COMPLETION_INDEX" = 0 ] && sleep 3 || sleep 600']
+    body = fleet.gang("ends", place.namespace, place.queue, ends, gpus=4)
+    job = body["spec"]["replicatedJobs"][0]["template"]["spec"]
+    meta = {key: body["metadata"][key] for key in ("name", "namespace", "labels")}
+    async with viewing(place) as view:
+        view.follow(kinds.CLUSTER_QUEUES, kinds.WORKLOADS)
+        await asyncio.to_thread(
+            place.region.api.create,
+            {"apiVersion": "batch/v1", "kind": "Job", "metadata": meta, "spec": job},
+        )
+
+        def told() -> int:
+            queue = view.objects(kinds.CLUSTER_QUEUES).get(place.namespace)
+            return sum((queue.reservation or {}).values()) if queue is not None else 0
+
+        def held() -> int:
+            found = drift.held(view.objects(kinds.WORKLOADS).values())
+            return sum(found.get(place.namespace, {}).values())
+
+        await view.until(lambda: told() == held() == 8, "what both processes hold")
+        await view.until(lambda: told() == held() == 4, "what the one that is left holds")
+        [workload] = view.objects(kinds.WORKLOADS).values()
+        assert [sum(each.held.values()) for each in workload.assignments] == [8]
+        assert set(workload.reclaimable.values()) == {1}
+    await asyncio.to_thread(place.region.api.delete, "batch/v1", "Job", "ends", place.namespace)
+
+
+async def test_a_line_is_in_the_order_in_which_kueue_has_it(place: Place) -> None:
+    """What Kueue's visibility API tells; that has no news of changes, so ours is counted."""
+    priorities = (0, 100, 0, -5, 100, 0, 7)
+    other = fleet.local_queue("other", place.namespace, place.namespace)
+    await asyncio.to_thread(place.region.api.apply, other)
+    for at, priority in enumerate(priorities):
+        body = bare(f"waits-{at}", place, ("other", place.queue)[at % 2], 65)
+        body["spec"]["priority"] = priority
+        await asyncio.to_thread(place.region.api.create, body)
+        await asyncio.sleep(0.4)  # some within one second, some not: times are told in seconds
+    path = "/apis/visibility.kueue.x-k8s.io/v1beta2/clusterqueues"
+    path += f"/{place.namespace}/pendingworkloads"
+    async with viewing(place) as view:
+        view.follow(kinds.WORKLOADS, kinds.LOCAL_QUEUES)
+
+        def ours() -> list[str]:
+            told = view.objects(kinds.LOCAL_QUEUES).items()
+            queues = {key: each.cluster_queue for key, each in told}
+            lines = ahead.lines(view.objects(kinds.WORKLOADS).values(), queues)
+            return [each.key for each in lines.get(place.namespace, ())]
+
+        def theirs() -> list[str]:
+            found = place.region.api.get(path)["items"]
+            return [f"{place.namespace}/{each['metadata']['name']}" for each in found]
+
+        await view.until(lambda: len(ours()) == len(theirs()) == len(priorities), "the lines")
+        assert ours() == theirs()
+        standing = [priorities[int(key.rpartition("-")[2])] for key in ours()]
+        assert standing == sorted(priorities, reverse=True)
 
 
 def plant(place: Place, queues: Any, cohorts: Any) -> None:

@@ -11,6 +11,7 @@ from regions.kueue.discovery import discover, rights
 from regions.kueue.errors import SilentError
 from regions.kueue.objects import kinds
 from regions.kueue.objects.kinds import KINDS
+from regions.kueue.objects.workload import Workload
 from regions.kueue.watching import Bounds
 from tests.cluster.conftest import Object, Place
 from tests.cluster.rig import fleet
@@ -49,6 +50,31 @@ async def test_pages_and_watches_come_to_what_the_api_server_has(place: Place) -
             await self_same(view, place, kind)
         assert len(view.objects(kinds.WORKLOADS)) == 40
         assert all(not each.cache.unreadable for each in view.informers.values())
+
+
+async def test_an_older_version_of_kueue_is_read_as_the_newest_is(place: Place) -> None:
+    """Both are served here, so that a cluster with the older alone is seen as well as this one."""
+    older = [kind for kind in KINDS if kind.group == kinds.KUEUE]
+    assert {kind.versions[1] for kind in older} == {"v1beta1"}
+    priority = {"kueue.x-k8s.io/priority-class": "normal"}
+    place.submit("runs", ["sleep", "600"], labels=priority)
+    place.submit("waits", ["true"], ranks=40)
+    async with viewing(place) as new, viewing(place) as old:
+        new.follow(*older)
+        old.follow(*older, version="v1beta1")
+
+        def running() -> list[Workload]:
+            found = old.objects(kinds.WORKLOADS).values()
+            return [one for one in found if one.meta.namespace == place.namespace and one.has_quota]
+
+        await old.until(running, "a gang that was let in")
+        await old.until(
+            lambda: all(old.objects(kind) == new.objects(kind) for kind in older), "the same"
+        )
+        [runs] = running()
+        assert runs.assignments
+        assert (runs.priority_class, runs.priority) == ("normal", fleet.PRIORITIES["normal"])
+        assert all(not each.cache.unreadable for each in old.informers.values())
 
 
 async def test_a_kind_of_which_nothing_happens_is_known_to_be_as_it_was(place: Place) -> None:

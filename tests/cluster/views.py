@@ -34,14 +34,19 @@ class View:
         self._tasks: list[asyncio.Task[None]] = []
 
     def follow(
-        self, *followed: Kind[Any], scopes: tuple[str, ...] = ("",), bounds: Bounds = QUICK
+        self,
+        *followed: Kind[Any],
+        scopes: tuple[str, ...] = ("",),
+        bounds: Bounds = QUICK,
+        version: str = "",
     ) -> None:
+        """Follow some kinds, in their newest version unless another is named."""
         for kind in followed:
-            version = kind.versions[0]
+            asked = version or kind.versions[0]
             informer = Informer(
                 kind,
-                version,
-                ApiSource(self.api, kind, version),
+                asked,
+                ApiSource(self.api, kind, asked),
                 clock=SystemClock(),
                 chance=random.Random(1),
                 scopes=scopes,
