@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -15,15 +16,17 @@ from pathlib import Path
 
 import pytest
 
+from broker.fleet.registries import BLOBS_AT_ONCE
 from broker.sdk import Client, find
 from broker.v1 import errors_pb2, run_pb2
 from tests.cli.brokerd import Daemon, running, until
 from tests.registry.conftest import Town
-from tests.registry.pushing import Pusher, multi_arch
+from tests.registry.pushing import Pusher, large, multi_arch
 
 WITHIN_S = 120.0
 TREE = Path(__file__).parents[2]
 TEAM, HOME = "sky", "us-east4"
+LAYERS, LAYER_MIB = 24, 4
 OVER = (run_pb2.RUN_STATE_SUCCEEDED, run_pb2.RUN_STATE_REJECTED, run_pb2.RUN_STATE_FAILED)
 Name = Callable[[], str]
 
@@ -93,6 +96,31 @@ def test_a_tag_is_kept_by_digest_and_copied_and_its_run_starts(
     )
     assert digest in town.far.manifests(f"copies/{here}")
     assert town.far.blobs(f"copies/{here}") == town.near.blobs(here)
+
+
+def test_a_copy_goes_on_after_brokerd_was_killed(
+    town: Town, daemon: Daemon, repository: Name
+) -> None:
+    here = repository()
+    pusher = Pusher(town.near, here)
+    layers = [pusher.layer(b"".join(large(LAYER_MIB, 100 * n))) for n in range(LAYERS)]
+    digest = pusher.image(*layers, tag="v1")["digest"]
+    copies = f"copies/{here}"
+    sent_before = town.far.uploads()
+    submit(daemon, "killed", f"{town.near.name}/{here}:v1")
+    until(lambda: town.far.blobs(copies), WITHIN_S, "a first layer is there")
+    daemon.stop(signal.SIGKILL)
+    # What is half there is no image to anybody.
+    assert digest not in town.far.manifests(copies) or town.far.blobs(copies) == town.near.blobs(
+        here
+    )
+    daemon.start()
+    assert when_over(daemon, "killed").state == run_pb2.RUN_STATE_SUCCEEDED
+    assert town.far.blobs(copies) == town.near.blobs(here)
+    assert digest in town.far.manifests(copies)
+    # Only what was on its way when brokerd was killed may have been sent twice.
+    sent = town.far.uploads() - sent_before
+    assert LAYERS + 1 <= sent <= LAYERS + 1 + BLOBS_AT_ONCE
 
 
 def test_ways_not_to_run_are_told_apart(town: Town, daemon: Daemon, repository: Name) -> None:
