@@ -70,6 +70,7 @@ class WordSeen:
     ORCHESTRATION. ``deed`` is what is done about it without anybody, ``advice`` what a person can
     do. ``look_at`` is the object that shows it, and ``raw`` what the cluster itself says.
     ``unknown``: where it said what nobody has a word for, and that; empty: there is a word.
+    ``last_lines`` are what the process that it is about printed last, empty where nobody kept it.
     """
 
     word: str
@@ -80,6 +81,7 @@ class WordSeen:
     look_at: str
     raw: str
     unknown: str = ""
+    last_lines: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -49,6 +49,8 @@ def explained(run: "run_pb2.Run") -> Iterator[str]:
             "to look at": _object(placement),
         }
         yield from (f"  {label:<16}  {text}" for label, text in said.items() if text)
+        for at, line in enumerate(word.last_lines.splitlines()):
+            yield f"  {'' if at else 'it printed last':<16}  {line}"
 
 
 def _is_news(word: placement_pb2.ClusterWord) -> bool:

@@ -17,7 +17,7 @@ from broker.loops.courier import Courier
 from broker.loops.image_book import ImageBook
 from broker.loops.outposts import Outpost, Outposts
 from broker.loops.sight import Sight
-from broker.loops.telling import capacity_of, word_of
+from broker.loops.telling import capacity_of, kept_of, word_of
 from broker.model.capacity import ClusterFacts
 from broker.model.capacity_seen import CapacitySeen, ClusterWord
 from broker.model.checkpoint import Checkpoint, CheckpointRef
@@ -145,6 +145,10 @@ class Answers:
         except ClusterUnreachableError as error:
             raise _unavailable(Reason.CLUSTER_UNREACHABLE, str(error)) from error
         except NoSuchLogError as error:
+            kept = kept_of(run.placements[placement])
+            if kept and offset <= 0:
+                yield len(kept), kept
+                return
             is_live = run.placements[placement].is_live
             why = "nothing was written yet" if is_live else "what it wrote is no longer kept"
             raise Refused(

@@ -19,6 +19,7 @@ from broker.model.capacity_seen import (
     PodProfile,
 )
 from broker.model.reasons import FailureClass
+from broker.model.run import Placement
 from regions.capacity import KnownSeen, ProfileSeen, SignalSeen
 from regions.cluster import ClusterObservation, PlacementSeen
 from regions.launcher.words import told
@@ -27,6 +28,7 @@ OF_A_GANG = "what became of a gang"
 """The source of what a cluster learned by a placement: whose it was is not everybody's to know."""
 TOLD_MAX = 200  # things of one kind
 NAME_MAX = 100
+LINE_MAX, LINES_MAX, LINES_BYTES_MAX = 500, 20, 4096  # of what a process printed last
 COUNT_MAX = 2**31 - 1
 _KINDS = frozenset(kind.value for kind in SignalKind)
 _CLASSES: Mapping[str, FailureClass] = {one.value: one for one in FailureClass}
@@ -64,7 +66,24 @@ def word_of(seen: PlacementSeen | None) -> ClusterWord | None:
         look_at=told(said.look_at, SENTENCE_MAX),
         raw=told(said.raw, SENTENCE_MAX),
         is_unknown=bool(said.unknown),
+        last_lines=last_lines(said.last_lines),
     )
+
+
+def last_lines(text: str) -> str:
+    """Return the end of what a process printed, as much as the log keeps of it, cleaned."""
+    lines = [told(line, LINE_MAX).rstrip() for line in text.splitlines()]
+    kept = "\n".join(lines[-LINES_MAX:]).encode()[-LINES_BYTES_MAX:]
+    return kept.decode(errors="ignore").strip("\n")
+
+
+def kept_of(placement: Placement) -> bytes:
+    """Return what the log holds of a failed placement's output, for who can have no other."""
+    word = placement.word
+    if word is None or not word.last_lines:
+        return b""
+    head = "(the last lines of the rank that failed first; its cluster keeps no more)"
+    return f"{head}\n{word.last_lines}\n".encode()
 
 
 def wrong_word_of(seen: PlacementSeen | None) -> ClusterWord | None:

@@ -81,7 +81,8 @@ class ClusterWord:
 
     ``word`` is stable, ``failure`` whose fault it is (None: nobody's), ``deed`` what the broker
     does by itself, ``advice`` what a person can do, ``look_at`` the object that shows it.
-    ``is_unknown``: there is no word for ``raw``, which is what the cluster said.
+    ``is_unknown``: there is no word for ``raw``, which is what the cluster said. ``last_lines`` are
+    what the process that it is about printed last, a few kilobytes at most; empty: nobody kept it.
     """
 
     word: str
@@ -91,3 +92,4 @@ class ClusterWord:
     look_at: str
     raw: str
     is_unknown: bool
+    last_lines: str = ""

@@ -59,6 +59,7 @@ def word_message(word: ClusterWord) -> placement_pb2.ClusterWord:
         object=word.look_at,
         message=word.raw,
         unknown=word.is_unknown,
+        last_lines=word.last_lines,
     )
     if word.failure is not None:
         message.failure_class = enums.FAILURE_CLASS[word.failure]

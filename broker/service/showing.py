@@ -24,7 +24,15 @@ def shown(ports: Ports, run: Run, *, is_whole: bool = True) -> run_pb2.Run:
         word = over[placement.name] if leg is None else ports.world.word(leg)
         if word is not None:
             placement.cluster_word.CopyFrom(word_message(word))
+    leave_out_older_lines(message)
     return message
+
+
+def leave_out_older_lines(message: run_pb2.Run) -> None:
+    """Keep what a process printed last of the placement that ended last: an answer has a length."""
+    spoke = [each for each in message.placements if each.cluster_word.last_lines]
+    for placement in sorted(spoke, key=lambda each: each.state_time.ToNanoseconds())[:-1]:
+        placement.cluster_word.ClearField("last_lines")
 
 
 def _at_its_newest_step(ports: Ports, run: Run) -> Run:

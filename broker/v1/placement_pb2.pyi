@@ -262,7 +262,7 @@ class Placement(_message.Message):
 
     @_builtins.property
     def cluster_word(self) -> Global___ClusterWord:
-        """What its cluster says of it now, unset when it says no more than `why` does."""
+        """What its cluster says of it now, or said of its end; unset when it says no more than `why` does."""
 
     @_builtins.property
     def machines_end_time(self) -> _timestamp_pb2.Timestamp:
@@ -321,6 +321,7 @@ class ClusterWord(_message.Message):
     OBJECT_FIELD_NUMBER: _builtins.int
     MESSAGE_FIELD_NUMBER: _builtins.int
     UNKNOWN_FIELD_NUMBER: _builtins.int
+    LAST_LINES_FIELD_NUMBER: _builtins.int
     word: _builtins.str
     """A word for it that never changes its meaning, such as SECRET_MISSING; regions/kueue/WORDS.md has
     them all.
@@ -337,6 +338,8 @@ class ClusterWord(_message.Message):
     """What the cluster itself says."""
     unknown: _builtins.bool
     """Whether the broker has no word for what it says."""
+    last_lines: _builtins.str
+    """What the process that it is about printed last, line by line; empty where nobody kept it."""
     def __init__(
         self,
         *,
@@ -347,10 +350,11 @@ class ClusterWord(_message.Message):
         object: _builtins.str = ...,
         message: _builtins.str = ...,
         unknown: _builtins.bool = ...,
+        last_lines: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["action", b"action", "advice", b"advice", "failure_class", b"failure_class", "message", b"message", "object", b"object", "unknown", b"unknown", "word", b"word"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["action", b"action", "advice", b"advice", "failure_class", b"failure_class", "last_lines", b"last_lines", "message", b"message", "object", b"object", "unknown", b"unknown", "word", b"word"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

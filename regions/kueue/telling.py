@@ -3,7 +3,10 @@
 The rule: what nobody has a word for is told as the cluster said it. Read ``sentence`` first.
 """
 
+from collections.abc import Iterable
+
 from regions.cluster import WordSeen
+from regions.kueue.members import Member
 from regions.kueue.words import Verdict, cleaned
 
 MESSAGE_CHARACTERS = 900
@@ -28,8 +31,12 @@ def brief(said: Verdict) -> str:
     return said.sentence
 
 
-def word_seen(said: Verdict) -> WordSeen:
-    """Return the word behind the sentence, with whose fault it is and what is done about it."""
+def word_seen(said: Verdict, members: Iterable[Member] = ()) -> WordSeen:
+    """Return the word behind the sentence, with whose fault it is and what is done about it.
+
+    ``members`` are the gang's: what the one that it is about printed last is told with it.
+    """
+    spoke = (one.last_words for one in members if one.uid == said.member)
     return WordSeen(
         word=said.word,
         sentence=brief(said),
@@ -39,4 +46,5 @@ def word_seen(said: Verdict) -> WordSeen:
         look_at=said.look_at,
         raw=said.raw,
         unknown=said.unknown,
+        last_lines=next(spoke, ""),
     )

@@ -33,5 +33,6 @@ def of_launcher(seen: PlacementSeen, said: Verdict) -> tuple[PlacementSeen, Verd
             member=said.member,
         )
     )
-    shown = replace(seen, cause=told.cause, message=sentence(told), said=word_seen(told))
-    return shown, told
+    last_lines = "" if seen.said is None else seen.said.last_lines
+    word = replace(word_seen(told), last_lines=last_lines)
+    return replace(seen, cause=told.cause, message=sentence(told), said=word), told

@@ -211,7 +211,7 @@ class Placements:
             stage=stage,
             cause=said.cause,
             message=sentence(said),
-            said=word_seen(said),
+            said=word_seen(said, own),
             members=tuple(one.seen() for one in own),
             nodes_here=sum(one.is_alive for one in own),
             ahead=None,
@@ -312,7 +312,7 @@ def _seen(
         first_exit=said.member if is_exit else "",
         history=history(members, evidence.now_s),
         ends_s=ends_s(evidence),
-        said=word_seen(said),
+        said=word_seen(said, members),
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from broker.history.commands import CloseEpoch
 from broker.model.capacity import FlavorKey
 from broker.model.capacity_seen import (
     CapacitySeen,
@@ -11,8 +12,10 @@ from broker.model.capacity_seen import (
     KnownThing,
     PodProfile,
 )
-from broker.model.reasons import FailureClass
-from broker.v1 import placement_pb2, region_pb2, region_service_pb2, run_service_pb2
+from broker.model.reasons import FailureClass, Reason
+from broker.model.run import CloseRule, RankEnd
+from broker.service.showing import leave_out_older_lines
+from broker.v1 import placement_pb2, region_pb2, region_service_pb2, run_pb2, run_service_pb2
 from tests.service.rig import DIGITS, Rig
 from tests.service.told import training
 
@@ -99,3 +102,47 @@ async def test_a_placement_says_its_clusters_word_and_what_is_done_about_it(rig:
         object="pod/x",
         message="not found",
     )
+
+
+async def test_the_word_for_an_end_is_shown_when_its_cluster_says_nothing_more(rig: Rig) -> None:
+    await training(rig)
+    epoch = rig.run().open_epoch
+    assert epoch is not None
+    word = ClusterWord(
+        word="DISK_FULL",
+        failure=FailureClass.USER,
+        deed="It ends the run",
+        advice="Keep fewer.",
+        look_at="pod/x",
+        raw="1",
+        is_unknown=False,
+        last_lines="no space left",
+    )
+    await rig.tell(
+        CloseEpoch(
+            epoch=epoch.id,
+            rule=CloseRule.SEEN_ENDED,
+            ends=tuple(RankEnd(rank=rank, exit_code=1) for rank in range(len(epoch.nonces))),
+            found=(),
+            cause=Reason.COMMAND_FAILED,
+            message="Rank 0 ended with exit code 1",
+            word=word,
+        )
+    )
+    (placement,) = (await rig.runs.GetRun(run_service_pb2.GetRunRequest(name=DIGITS))).placements
+    told = placement.cluster_word
+    assert (told.word, told.advice, told.last_lines) == (
+        "DISK_FULL",
+        "Keep fewer.",
+        "no space left",
+    )
+
+
+def test_of_many_ends_the_last_lines_are_those_of_the_last() -> None:
+    run = run_pb2.Run()
+    for at_s in (3, 9, 6):
+        placement = run.placements.add()
+        placement.state_time.seconds = at_s
+        placement.cluster_word.last_lines = f"at {at_s}"
+    leave_out_older_lines(run)
+    assert [one.cluster_word.last_lines for one in run.placements] == ["", "at 9", ""]

@@ -59,6 +59,16 @@ def test_a_status_names_what_is_wrong_and_what_helps_and_an_explanation_tells_al
     ]
 
 
+def test_what_a_process_printed_last_is_told_line_by_line() -> None:
+    word = placement_pb2.ClusterWord()
+    word.CopyFrom(SECRET)
+    word.last_lines = "Traceback\n  OSError"
+    assert list(explained(make_run(word, "")))[-2:] == [
+        "  it printed last   Traceback",
+        "                      OSError",
+    ]
+
+
 def test_what_helps_is_told_of_the_last_try_until_a_gang_has_come_further() -> None:
     run = make_run(SECRET, "")
     last = run.placements[0]

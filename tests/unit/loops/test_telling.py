@@ -7,7 +7,16 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker.loops.telling import OF_A_GANG, capacity_of, unknown_words, word_of
+from broker.loops.telling import (
+    LINES_BYTES_MAX,
+    LINES_MAX,
+    OF_A_GANG,
+    capacity_of,
+    kept_of,
+    last_lines,
+    unknown_words,
+    word_of,
+)
 from broker.model.capacity import FlavorKey
 from broker.model.capacity_seen import (
     CapacitySeen,
@@ -164,6 +173,26 @@ def test_a_word_says_whose_fault_it_is_and_what_is_done() -> None:
     assert nobody.failure is None
     assert word_of(None) is None
     assert word_of(replace(make_seen(), said=None)) is None
+
+
+def test_of_what_a_process_printed_last_the_end_is_kept_and_cleaned() -> None:
+    text = "\n".join(f"step {at}\x1b[2J" for at in range(100))
+    kept = last_lines(text).splitlines()
+    assert (len(kept), kept[-1]) == (LINES_MAX, "step 99 [2J")
+    long = last_lines("\n".join("\u00e9" * 2000 for _ in range(30)))
+    assert len(long.encode()) <= LINES_BYTES_MAX
+    assert last_lines("") == ""
+    word = word_of(make_seen(last_lines="one\ntwo\n"))
+    assert word is not None
+    assert word.last_lines == "one\ntwo"
+
+
+def test_who_finds_no_output_of_a_failed_gang_is_told_what_the_log_kept_of_it() -> None:
+    placement = Story().accepted().placed().placement("alpha")
+    assert kept_of(placement) == b""
+    assert kept_of(replace(placement, word=word_of(make_seen()))) == b""
+    failed = replace(placement, word=word_of(make_seen(last_lines="no space left")))
+    assert kept_of(failed).decode().splitlines()[1:] == ["no space left"]
 
 
 def test_what_nobody_has_a_word_for_is_named_by_where_it_was_said() -> None:

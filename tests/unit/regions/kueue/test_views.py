@@ -186,7 +186,7 @@ def test_whose_gang_had_not_started_ended_by_its_launcher(code: int) -> None:
     for look in (NOTHING, read):
         story = Story()
         story.see(gang(is_suspended=False), workload=admitted(), pods=up(0, 1), look=look)
-        pods = [member(ended(code), 0), member(make_pod(1), 1)]
+        pods = [member(ended(code, "the end"), 0), member(make_pod(1), 1)]
         shown = story.see(gang(is_suspended=False), workload=admitted(), pods=pods, look=look)
         is_launcher = shown["p1"].said.word == Word.LAUNCHER_FAILED
         assert is_launcher is (look is read)  # of a store that cannot be read nothing is concluded
@@ -194,6 +194,7 @@ def test_whose_gang_had_not_started_ended_by_its_launcher(code: int) -> None:
     assert word is not None
     assert (word.fault, shown["p1"].seen.cause) == ("ORCHESTRATION", Cause.MEMBER_EXITED)
     assert shown["p1"].seen.first_exit == pods[0].meta.uid
+    assert word.last_lines == "the end"
 
 
 def test_a_gang_that_is_not_there_any_more_was_withdrawn_once_all_of_it_is_gone() -> None:
