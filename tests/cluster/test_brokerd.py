@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
+from regions.kueue.names import MANAGED_BY, MANAGER
 from tests.cluster.conftest import ZONES
 from tests.cluster.gangs import is_alive
 from tests.cluster.rig.rig import Rig
@@ -91,6 +94,70 @@ def test_of_two_legs_the_first_whole_gang_trains_and_the_other_leaves(rig: Rig) 
         assert len({line.epoch for line in scene.lines(name)}) == 1
         for region in scene.places:
             scene.wait_gone(region)
+
+
+def test_a_restored_broker_adopts_what_runs_and_removes_an_orphan_on_a_word_alone(
+    scene: Scene, tmp_path: Path
+) -> None:
+    """Its backup is of when one run waited and the other was not there; both train by now."""
+    scene.hedge_after(1)
+    for region in scene.places:
+        scene.fill(region)
+    kept = scene.submit("kept", command=trainer(scene.diary, steps=2000))
+    wait_until(lambda: all(map(scene.gangs, scene.places)), 60, "a leg in both regions")
+    backup = str(tmp_path / "backup.db")
+    scene.brokerd.tool("backup", backup)
+    scene.free(HERE)
+    scene.wait_for_step(kept, 5)
+    scene.wait_gone(THERE)
+    scene.free(THERE)
+    lost = scene.submit("lost", command=trainer(scene.diary, steps=2000), regions=[THERE])
+    scene.wait_for_step(lost, 5)
+    [orphan] = scene.gangs(THERE)
+    scene.places[THERE].submit("theirs", ["true"], ranks=1, labels={MANAGED_BY: MANAGER})
+
+    assert scene.brokerd.stop() == 0
+    assert "restored as incarnation" in scene.brokerd.tool("restore", backup, "--replace")
+    scene.brokerd.start()
+    scene.wait_for(kept, "RUNNING")
+    told = scene.brokerd.cli("timeline", "kept").stdout
+    assert f"start 1 was found running in {HERE}, and kept" in told
+    ours, others = f"{THERE}/{orphan.removeprefix('cb-')}", f"{THERE}/jobset/theirs"
+    assert owners(scene) == {ours: "yes", others: "no"}
+
+    # Until it has stood for a while it may be a run that is only just being read, and stays.
+    wait_until(lambda: "goes" in removed(scene, ours), 120, "the orphan's removal", every_s=2.0)
+    assert "does not carry this log's mark" in removed(scene, others)
+    assert at_work(scene, lost) == {0, 1}
+    wait_until(lambda: not at_work(scene, lost), 60, "the end of the orphan's processes")
+    wait_until(lambda: owners(scene) == {others: "no"}, 60, "the orphan's end")
+    assert scene.gangs(THERE) == ["theirs"]
+
+    at = max(line.step for line in scene.lines(kept))
+    scene.wait_for_step(kept, at + 5)
+    assert laws.started_twice(scene.lines(kept)) == []
+    assert len({line.epoch for line in scene.lines(kept)}) == 1
+    assert scene.brokerd.cli("cancel", "kept").returncode == 0
+    scene.wait_for(kept, "CANCELLED")
+    scene.wait_gone(HERE)
+
+
+def owners(scene: Scene) -> dict[str, str]:
+    """Return what stands in clusters and is of no run, and whether it is ours."""
+    shown = scene.brokerd.cli("orphans").stdout.splitlines()[1:]
+    return {line.split()[0]: re.split(r"\s{2,}", line)[3] for line in shown}
+
+
+def removed(scene: Scene, orphan: str) -> str:
+    """Ask for the removal of an orphan, and return the answer."""
+    done = scene.brokerd.cli("orphans", "remove", orphan, "--yes")
+    return done.stdout + done.stderr
+
+
+def at_work(scene: Scene, name: str) -> set[int]:
+    """Return the ranks of a run of which a process is alive."""
+    starts = [line for line in scene.lines(name) if line.what == "start"]
+    return {line.rank for line in starts if is_alive(line.pid)}
 
 
 def test_what_is_wrong_is_named_and_what_is_missing_refused(scene: Scene) -> None:
