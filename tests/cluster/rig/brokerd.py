@@ -13,7 +13,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from broker.sdk import BrokerError, Client
@@ -37,7 +37,11 @@ CLASSES = ("waiting", "low", "normal", "high")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Joined:
-    """One region, as brokerd is told of it. ``prices`` are by flavor, in US dollars."""
+    """One region, as brokerd is told of it. ``prices`` are by flavor, in US dollars.
+
+    ``profiles`` are fields of the pod profiles of single flavors, as TOML; STORE stands for the
+    volume of the region's store, which a list of volumes must have.
+    """
 
     region: str
     kubeconfig: Path
@@ -47,6 +51,7 @@ class Joined:
     prices: Mapping[str, str]
     gate_poll_s: float = 0.2
     accelerators_per_node: int = 8
+    profiles: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def cluster(self) -> str:
@@ -79,16 +84,13 @@ class Joined:
             ]
         return "\n".join(lines) + "\n"
 
-    def profiles(self) -> str:
+    def profile_book(self) -> str:
         """Return the pod profiles: on the rig a store is a directory of the machine."""
-        lines = [
-            "[default]",
-            f'store = "{MOUNT}"',
-            "[[default.volumes]]",
-            'name = "store"',
-            f'mount_path = "{MOUNT}"',
-            f"host_path = {json.dumps(str(self.store))}",
-        ]
+        path = json.dumps(str(self.store))
+        store = f'{{name = "store", mount_path = "{MOUNT}", host_path = {path}}}'
+        lines = ["[default]", f'store = "{MOUNT}"', f"volumes = [{store}]"]
+        for flavor, fields in self.profiles.items():
+            lines += [f"[flavors.{flavor}]", fields.replace("STORE", store)]
         return "\n".join(lines) + "\n"
 
 
@@ -114,7 +116,7 @@ class Brokerd:
         for each in self.members:
             each.store.mkdir(parents=True, exist_ok=True)
             profiles = folder / f"profiles-{each.region}.toml"
-            profiles.write_text(each.profiles())
+            profiles.write_text(each.profile_book())
             parts.append(each.text(profiles))
         self._config.write_text("\n".join(parts))
 
@@ -146,6 +148,13 @@ class Brokerd:
     def options(self) -> tuple[str, ...]:
         """Return the options that every tool of it is given."""
         return ("--data-dir", str(self.folder), "--config", str(self._config))
+
+    def tool(self, *words: str) -> str:
+        """Run one of brokerd's own tools over its data; return what it says."""
+        argv = [*PROGRAM, *words, *self.options()]
+        done = subprocess.run(argv, capture_output=True, text=True, check=False, cwd=ROOT)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
 
     def kill(self) -> None:
         """End it as a loss of power would."""
