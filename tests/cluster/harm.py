@@ -29,14 +29,18 @@ class Harm:
         """Stop the queue: Hold lets nobody in, HoldAndDrain puts out who is in it, too."""
         self._apply(stop=policy)
 
-    def ask(self, check: str) -> None:
-        """Have the queue ask a check for spot machines, of which nobody will ever answer."""
+    def ask(self, check: str, flavor: str = SPOT) -> None:
+        """Have the queue ask a check for a flavor's machines, of which nobody will ever answer."""
         spec = {"controllerName": f"checks.example.org/{check}"}
         self._api.apply(fleet.named(fleet.KUEUE, "AdmissionCheck", check, spec))
         self._checks.append(check)
         told = {"status": {"conditions": [held("Active", "Active")]}}
         self._api.patch(fleet.KUEUE, "AdmissionCheck", check, told, part="status")
-        self._apply(checks={check: [SPOT]})
+        self.name_check(check, flavor)
+
+    def name_check(self, check: str, flavor: str = SPOT) -> None:
+        """Have the queue name a check for a flavor's machines, there or not."""
+        self._apply(checks={check: [flavor]})
 
     def remove_flavor(self) -> None:
         """Remove the kind of machine that spot is, in use as it may be."""

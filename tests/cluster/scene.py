@@ -8,6 +8,7 @@ it is compared with that, never the other way round. Read ``Scene``.
 from __future__ import annotations
 
 import contextlib
+import json
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -44,15 +45,22 @@ class Scene:
         command: Sequence[str] = (),
         nodes: int = 2,
         gpus: int = 8,
+        image: str = IMAGE,
+        secrets: Mapping[str, str] | None = None,
         capacity_types: Sequence[str] = ("spot",),
         **terms: object,
     ) -> str:
-        """Submit a run of a gang that keeps a diary, or of another command; return its name."""
+        """Submit a run of a gang that keeps a diary, or of another command; return its name.
+
+        ``secrets`` are the names of secrets by the variables that are to show them.
+        """
+        named = [{"name": name, "env": variable} for variable, name in (secrets or {}).items()]
         lines = [
             "workload:",
-            f"  command: {list(command or trainer(self.diary))}",
-            f"  image: {IMAGE}",
+            f"  command: {json.dumps(list(command or trainer(self.diary)))}",
+            f"  image: {image}",
             f"  hardware: [{nodes}x{gpus}xH100]",
+            f"  secrets: {json.dumps(named)}",
             "terms:",
             f"  capacity_types: {list(capacity_types)}",
             *(f"  {key}: {value}" for key, value in terms.items()),
@@ -79,12 +87,16 @@ class Scene:
         place = self.places[region]
         place.region.change_pool(fleet.pool("SPOT", place.zone).name, **fields)
 
-    def fill(self, region: str, gpus: int = 32) -> None:
-        """Have somebody else hold the spot quota of a region; return when they do."""
+    def fill(self, region: str, gpus: int = 32, kind: str = "spot", priority: int = 0) -> None:
+        """Have somebody else hold the quota of a kind of machine; return when they do.
+
+        A run with one leg alone waits with its own priority, and asks those below it to leave.
+        """
         place = self.places[region]
         body = bare_workload(OTHERS, place.namespace, place.queue, gpus)
+        body["spec"]["priority"] = priority
         spec = body["spec"]["podSets"][0]["template"]["spec"]
-        spec["nodeSelector"] = {fleet.PROVISIONING: "spot"}
+        spec["nodeSelector"] = {fleet.PROVISIONING: kind}
         spec["tolerations"] = [{"operator": "Exists"}]
         place.region.api.create(body)
 
@@ -176,13 +188,14 @@ def scene_of(
     *,
     nodes: int = 2,
     prices: Mapping[str, Mapping[str, str]] | None = None,
+    profiles: Mapping[str, str] | None = None,
     more: str = "",
 ) -> Iterator[Scene]:
     """Join a brokerd to some regions of a rig, each with some spot nodes that stand.
 
     ``nodes`` are of each region; with none its pool makes them when they are asked for.
-    ``prices`` are by region and flavor, in the place of PRICES; ``more`` are sections of brokerd's
-    configuration. At the end nothing of it is left.
+    ``prices`` are by region and flavor, in the place of PRICES; ``profiles`` are those of Joined;
+    ``more`` are sections of brokerd's configuration. At the end nothing of it is left.
     """
     number = next(NUMBERS)
     places: dict[str, Place] = {}
@@ -205,6 +218,7 @@ def scene_of(
                 queue=place.queue,
                 store=place.region.store / place.namespace,
                 prices={**PRICES, **(prices or {}).get(name, {})},
+                profiles=profiles or {},
             )
             for name, place in places.items()
         ]
