@@ -7,10 +7,12 @@ How long a wait is borne is the policy's: a test shortens it once it has read wh
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 
 import pytest
 
+from broker.cli.status import lines_of, rendered
 from broker.sdk.errors import Invalid
 from broker.v1 import placement_pb2
 from tests.cluster.conftest import ZONES, equip
@@ -86,6 +88,7 @@ def test_a_gang_that_its_cluster_put_out_is_not_put_there_again_at_once(scene: S
     """By the bound of Kueue's waitForPodsReady, which here is shorter than the broker's own."""
     scene.change_pool(HERE, answer="silent")
     name = scene.submit("late")
+    before(scene, name, "The cluster put it out, because not all of its processes had started in")
     assert trained(scene, name) == [THERE]
     told = scene.brokerd.cli("timeline", "late").stdout
     assert "not all of its processes had started in time" in told
@@ -145,6 +148,7 @@ def test_a_gang_goes_on_elsewhere_when_its_queue_is_stopped_and_drained(
 ) -> None:
     name = training(scene, "drained")
     harm.stop("HoldAndDrain")
+    before(scene, name, "The operators stopped its queue and put out all that ran in it.")
     assert trained(scene, name) == [HERE, THERE]
     told = scene.brokerd.cli("timeline", "drained").stdout
     assert "The operators stopped its queue and put out all that ran in it." in told
@@ -176,6 +180,19 @@ def said(scene: Scene, name: str, reason: str) -> str:
     except TimeoutError as error:
         raise AssertionError(f"{error}\n{scene.brokerd.cli('status', run_id).stdout}") from error
     return scene.brokerd.cli("status", run_id).stdout
+
+
+def before(scene: Scene, name: str, words: str) -> None:
+    """Wait until a run's status says how it lost the place that it had HERE."""
+
+    def is_said() -> bool:
+        lines = dict(lines_of(scene.run(name), time.time()))
+        return words in lines.get("before", "")
+
+    try:
+        wait_until(is_said, NAMED_S, f"the words of the end of {name} HERE")
+    except TimeoutError as error:
+        raise AssertionError(f"{error}\n{rendered(scene.run(name), time.time())}") from error
 
 
 def training(scene: Scene, run_id: str) -> str:
