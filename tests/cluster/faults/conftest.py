@@ -20,6 +20,8 @@ PATIENCE_S = 120.0
 PODS_S, SOON_S = 300, 25
 """For how long Kueue bears that not all processes are up: so long that no other fault is taken for
 this one on a busy machine, and so short that a test can wait for it."""
+GATES = {"AdmissionGatedBy": True}
+"""What later releases of Kueue have without being told."""
 
 
 class Scene(Stagehand):
@@ -67,7 +69,7 @@ def bear(region: Region, pods_s: int) -> None:
     """Have Kueue bear for so long that not all processes of a gang are up."""
     given = {"timeout": f"{pods_s}s", "recoveryTimeout": f"{pods_s}s", "blockAdmission": False}
     region.kueue_down()
-    region.kueue_up(waitForPodsReady=given)
+    region.kueue_up(waitForPodsReady=given, featureGates=GATES)
 
 
 @pytest.fixture

@@ -261,6 +261,13 @@ class Corner:
         asked = {"fieldManager": "inspector", "force": "true"}
         self.region.api.call("PATCH", f"{path}/status", body, kind=APPLY, query=asked)
 
+    def annotate(self, changes: Mapping[str, str | None]) -> None:
+        """Change annotations of placement p1's JobSet, as somebody else in the cluster may."""
+        name = names.jobset_name("p1")
+        self.region.api.patch(
+            JOBSET, "JobSet", name, {"metadata": {"annotations": changes}}, self.name
+        )
+
     def make_workload(self) -> None:
         """Make the Workload that Kueue would make of placement p1, with Kueue stopped."""
         gang = self.gang() or {}

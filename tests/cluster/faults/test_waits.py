@@ -11,13 +11,14 @@ import asyncio
 import pytest
 
 from regions.cluster import Cause, Stage
-from tests.cluster.faults.conftest import Set
+from tests.cluster.faults.conftest import PODS_S, Set, bear
 from tests.cluster.faults.corner import Terms, held
 from tests.cluster.rig import fleet
 from tests.contract.cluster.world import make_grant, make_withdraw, ranks_of
 
 pytestmark = pytest.mark.cluster
 HOUR_S = 3600.0
+GATED = "kueue.x-k8s.io/admission-gated-by"
 
 
 @pytest.mark.usefixtures("impatient")
@@ -131,6 +132,27 @@ async def test_a_flavor_that_was_removed_is_named(set_stage: Set) -> None:
     assert (refused.is_done, refused.cause, refused.retry_after_s) == (False, Cause.REFUSED, None)
     assert "there is no flavor" in refused.message
     assert "Admitted" in corner.conditions("busy")  # what runs is not touched
+
+
+async def test_a_gang_that_others_hold_back_in_the_queue_is_named(set_stage: Set) -> None:
+    """By Kueue's admission-gated-by, which whoever changes what is created may add to it."""
+    stage = await set_stage(Terms())
+    corner, queue = stage.corner, stage.corner.order()
+    await asyncio.to_thread(corner.region.mute_kueue)
+    await stage.done(queue)
+    await asyncio.to_thread(corner.annotate, {GATED: "review.example.org/budget"})
+    # Of what it hears step by step it would see the gang before what was added to it.
+    await asyncio.to_thread(bear, corner.region, PODS_S)
+    await asyncio.to_thread(corner.region.unmute_kueue)
+    gated = await stage.placed("p1", lambda seen: "somebody else holds it" in seen.message.lower())
+    assert (gated.stage, gated.cause) == (Stage.QUEUED, Cause.QUEUE_STOPPED)
+    assert "review.example.org/budget" in gated.message
+    assert gated.said is not None
+    assert (gated.said.word, gated.said.fault) == ("HELD_BY_OTHERS", "ORCHESTRATION")
+    assert corner.reserved() in (None, 0)
+    await asyncio.to_thread(corner.annotate, {GATED: None})
+    await stage.whole("p1")
+    await stage.given_back(queue)
 
 
 async def test_a_check_that_nobody_answers_for_is_named(set_stage: Set) -> None:
