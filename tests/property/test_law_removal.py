@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from broker.loops import converging, orders
 from broker.loops.closing import weigh
+from broker.loops.image_book import ImageBook
 from broker.loops.sight import ClusterSight
 from broker.model.policy import RegionPolicy
 from broker.model.run import Placement, Run
@@ -104,7 +105,13 @@ def test_the_lives_hold_removals() -> None:
 
 def test_a_removal_on_a_guess_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     def guesses(
-        run: Run, placement: Placement, sight: ClusterSight, policy: RegionPolicy, mark: str
+        run: Run,
+        placement: Placement,
+        sight: ClusterSight,
+        policy: RegionPolicy,
+        mark: str,
+        *,
+        book: ImageBook | None,
     ) -> Iterator[Action]:
         if sight.placement(placement.id) is not None:
             yield orders.withdraw(run, placement, "")
