@@ -7,7 +7,7 @@ concluded. Read ``Content.find`` first.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Protocol, TypeVar
 
@@ -111,6 +111,10 @@ class Errands:
         self._tickets.pop(key, None)
         return await ticket.wait()
 
+    def forget(self, key: TransferKey) -> None:
+        """Ask for an outcome no more; what is under way goes on."""
+        self._tickets.pop(key, None)
+
     def done_bytes(self, key: TransferKey) -> int | None:
         """Return how far a piece of work is, None when it is not under way."""
         ticket = self._tickets.get(key)
@@ -155,13 +159,25 @@ class Content:
         return await self.copies.ask(key, partial(_bring_bundle, self._uploads, store, digest))
 
     async def find(
-        self, region: str, run_key: str, epoch: EpochId, kind: CheckpointFormat, now_s: float
+        self,
+        region: str,
+        run_key: str,
+        epoch: EpochId,
+        kind: CheckpointFormat,
+        now_s: float,
+        *,
+        ended_s: float | None = None,
     ) -> Finding | None:
         """Look for the complete checkpoints of an epoch, and describe those without a manifest.
 
-        ``now_s`` is of a clock that only grows. Raises ReplicatorError when the store cannot say.
+        ``now_s`` is of a clock that only grows. ``ended_s``: when the epoch was seen to be over; a
+        look that began before may lack its last save, and is not the answer. Raises ReplicatorError
+        when the store cannot say.
         """
         key = TransferKey(store=region, path=f"find:{run_key}/{epoch.folder}")
+        if ended_s is not None:
+            self.looks.forget(key)
+            key = replace(key, path=f"{key.path} since {ended_s!r}")
         has_settled = partial(self._settling.has_settled, now_s=now_s)
         found = partial(_find, self.stores[region], run_key, epoch.folder, FORMATS[kind])
         job = partial(found, has_settled=has_settled)

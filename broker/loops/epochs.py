@@ -81,7 +81,9 @@ class EpochBook:
         closed = RULES[verdict.how] if isinstance(verdict, rules.Closed) else None
         finding = Finding(found=())
         unread_until_s = None
-        if closed is not None and closed is not CloseRule.NEVER_STARTED:
+        if closed is None:
+            notes.closed_since_s = notes.finding = None  # what it saves from now on counts as well
+        elif closed is not CloseRule.NEVER_STARTED:
             until_s = self._unread_until(epoch, notes, now)
             if sight.is_store_readable:
                 if not await self._has_looked(run, epoch, notes, now):
@@ -194,7 +196,9 @@ class EpochBook:
             return True
         kind = run.intent.workload.checkpoint.format
         try:
-            finding = await self.content.find(epoch.region, run.uid, epoch.id, kind, now.elapsed_s)
+            finding = await self.content.find(
+                epoch.region, run.uid, epoch.id, kind, now.elapsed_s, ended_s=closed_since_s
+            )
             # What still has to settle is waited for as a store is that is slow.
             notes.finding = None if finding is not None and finding.settling else finding
         except ContentError as error:

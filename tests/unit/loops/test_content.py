@@ -27,10 +27,13 @@ def path(step: int) -> CheckpointPath:
 
 
 async def look(
-    content: Content, kind: CheckpointFormat = CheckpointFormat.FILES, now_s: float = 0.0
+    content: Content,
+    kind: CheckpointFormat = CheckpointFormat.FILES,
+    now_s: float = 0.0,
+    ended_s: float | None = None,
 ) -> Finding:
     while True:
-        finding = await content.find("alpha", "r1", EPOCH, kind, now_s)
+        finding = await content.find("alpha", "r1", EPOCH, kind, now_s, ended_s=ended_s)
         if finding is not None:
             return finding
         await asyncio.sleep(0)
@@ -60,6 +63,26 @@ async def test_a_step_that_does_not_fit_together_is_troubled() -> None:
     why = "it is not the file that the marker claims"
     assert [one.step for one in finding.found] == [100]
     assert finding.troubled == (Troubled(step=300, why=why),)
+
+
+async def test_a_look_from_before_an_end_is_not_the_answer_to_one_after_it() -> None:
+    store = MemoryObjectStore()
+    save(store, path(100), {"model": b"12345678"})
+    async with Transfers(max_parallel=1) as work:
+        content = Content(
+            stores={"alpha": store},
+            uploads=MemoryObjectStore(),
+            looks=work,
+            copies=work,
+            off_loop=at_once,
+        )
+        before = await content.find("alpha", "r1", EPOCH, CheckpointFormat.FILES, 1.0)
+        await asyncio.gather(*(ticket.wait() for ticket in work.in_flight))
+        save(store, path(200), {"model": b"12345678"})
+        after = await look(content, ended_s=2.0)
+    assert before is None
+    assert [one.step for one in after.found] == [200, 100]
+    assert not content.looks.is_busy
 
 
 @pytest.mark.parametrize("there", [None, b"a packed working directory", b"what a disk made of it"])
