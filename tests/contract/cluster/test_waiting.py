@@ -106,11 +106,13 @@ async def test_a_flavor_is_shown_with_its_quota_its_price_and_its_nodes(set_stag
     await stage.world.counted(2)
     (queue,) = (await stage.see()).queues
     (flavor,) = queue.flavors
-    # Where these are not told, they follow from the other figures; profiles are pods' alone.
+    # Where these are not told, they follow from the other figures; profiles and closeness are
+    # pods' alone.
     assert flavor.free in (None, 3)
     assert flavor.most in (None, 5)
     assert flavor.room in (None, ())
-    assert replace(flavor, free=None, most=None, room=None, profile=None) == FlavorSeen(
+    told = replace(flavor, free=None, most=None, room=None, profile=None, not_close="")
+    assert told == FlavorSeen(
         flavor="h100",
         accelerator="H100",
         accelerators_per_node=1,
