@@ -69,14 +69,15 @@ def topology_annotations(queue: Queue, site: Site) -> dict[str, str]:
     """Return Kueue's request for machines that stand close, on the pods' template.
 
     A flavor with a Topology takes only gangs that say something of it; without one, none does. A
-    wish that cannot be kept is left out where it is no more than one: Kueue would refuse it.
+    wish that cannot be kept is left out: Kueue would refuse it. It is one that is preferred, or of
+    a single process; see ``topology_problem``.
     """
     level = site.profile.topology_level
     if not site.topology:
         return {}
     is_there = not closeness_problem(queue.flavor, site.topology, site.levels, level)
     match queue.gang.topology:
-        case "REQUIRED" if level:
+        case "REQUIRED" if is_there:
             return {REQUIRED_TOPOLOGY: level}
         case "PREFERRED" if is_there:
             return {PREFERRED_TOPOLOGY: level}

@@ -97,6 +97,8 @@ def test_a_gang_puts_up_with_the_taints_of_the_flavor_it_was_offered() -> None:
 
 TOPOLOGY = {
     "required": ("REQUIRED", "racks", BLOCK, {REQUIRED_TOPOLOGY: BLOCK}),
+    # A single process stands close to itself; of more than one this is refused.
+    "required, at a level that is not there": ("REQUIRED", "racks", "row", {ANY_TOPOLOGY: "true"}),
     "preferred": ("PREFERRED", "racks", BLOCK, {PREFERRED_TOPOLOGY: BLOCK}),
     "no wish, on a flavor that takes only gangs that say something": (
         "NONE",
