@@ -9,6 +9,7 @@ marks is therefore looked up at the machines that it is meant for. Read ``of_sch
 from collections.abc import Mapping
 
 from regions.kueue.hearing import Heard, hear, sayings, unknown
+from regions.kueue.machines import STARTING_TAINTS
 from regions.kueue.objects.meta import find
 from regions.kueue.objects.node import Node
 from regions.kueue.objects.pod import Pod
@@ -33,7 +34,8 @@ _SCHEDULER = sayings(
 )
 
 _PASSING = ("node.kubernetes.io/", "node.cloudprovider.kubernetes.io/")
-"""Marks of a machine that is only just coming up, or is not well: no profile can bear them."""
+"""Marks of a machine that is not well, or, as STARTING_TAINTS, only just coming up: no profile can
+bear them."""
 
 
 def of_scheduler(pod: Pod, nodes: Mapping[str, Node] | None) -> Heard | None:
@@ -67,7 +69,11 @@ def _by_its_machines(pod: Pod, nodes: Mapping[str, Node]) -> tuple[Word, str] | 
     if not own:
         return Word.NODES_DO_NOT_MATCH, ""
     marks = {mark for node in own for mark in in_the_way(node.taints, pod.tolerations)}
-    lasting = sorted(f"{one.key}: {one.value}" for one in marks if not one.key.startswith(_PASSING))
+    lasting = sorted(f"{one.key}: {one.value}" for one in marks if not _is_passing(one.key))
     if lasting:
         return Word.NODES_TAINTED, lasting[0]
     return (Word.NODES_COMING, "") if marks else None
+
+
+def _is_passing(key: str) -> bool:
+    return key in STARTING_TAINTS or key.startswith(_PASSING)

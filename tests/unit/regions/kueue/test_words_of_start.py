@@ -69,6 +69,7 @@ def machine(name: str, kind: str, *marks: str) -> Node:
         ((machine("a", "h100"), machine("b", "h100", "z", "y")), "NODES_TAINTED y: yes"),
         ((machine("a", "cpu", "theirs"), machine("b", "cpu")), "NODES_DO_NOT_MATCH "),
         ((machine("a", "h100", "node.kubernetes.io/not-ready"),), "NODES_COMING 0 of 1 are here"),
+        ((machine("a", "h100", "node.cilium.io/agent-not-ready"),), "NODES_COMING 0 of 1 are here"),
         ((machine("a", "h100", "gpu"),), "NODES_TAINTED "),
     ],
 )
