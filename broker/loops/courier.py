@@ -86,6 +86,7 @@ class Courier:
         self._again = Agenda()
         self._held: dict[str, object] = {}
         self._moving: dict[_Key, _Moving] = {}
+        self._is_asking = False
         self._later: Later[_Key] = Later(clock)
         self._failures: Counter[_Key] = Counter()
         self.changes = desk.log.feed.subscribe()
@@ -104,16 +105,17 @@ class Courier:
                 self._wish(name, now, is_due=name in due)
             for key in tuple(self._moving):
                 await self._ask(key)
-        looked_for = 0
+        looked_for, self._is_asking = 0, False
         for key, image in self._wanted():
             looked_for += not await self._look(key, image, now)
+            self._is_asking |= self._voucher.is_asking(image, key[1])
             if looked_for >= LOOKED_FOR_PER_TICK:
                 break
 
     @property
     def is_busy(self) -> bool:
         """Whether work is under way whose outcome the next tick should collect soon."""
-        return bool(self._moving) or self._images.asks.is_busy
+        return bool(self._moving) or self._is_asking
 
     def on_their_way(self, region: str) -> tuple[ImageOnItsWay, ...]:
         """Return the images that are being copied to a region, and how far each is."""

@@ -47,6 +47,10 @@ class ImageVoucher:
         """Whether the region's registry was silent of late, and is not asked for a while."""
         return run.image is not None and self._later.is_too_soon((run.image.name, region))
 
+    def is_asking(self, image: PinnedImage, region: str) -> bool:
+        """Whether a region's registry was asked for an image, and its answer is to be collected."""
+        return (image.name, region) in self._asked_s
+
     def is_there(self, image: PinnedImage, region: str, *, within_s: float) -> bool | None:
         """Return whether an image answers in a region by a look that is no older; None: not known.
 

@@ -73,11 +73,6 @@ class Journeys:
         journey = self._journeys.get(key)
         return None if journey is None or journey.task.done() else journey.done_bytes
 
-    @property
-    def is_busy(self) -> bool:
-        """Whether something is under way, or its outcome was not asked for yet."""
-        return bool(self._journeys)
-
     def _begin(self, key: Hashable, work: Callable[[OnDone], Awaitable[object]]) -> None:
         over = [one for one, journey in self._journeys.items() if journey.task.done()]
         for one in over[: max(0, len(self._journeys) - KEPT)]:

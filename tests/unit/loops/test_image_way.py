@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from broker.history.commands import SetPolicy
+from broker.history.commands import CancelRun, SetPolicy
 from broker.loops import courier
 from broker.loops.image_vouching import AGAIN_S
 from broker.loops.later import AGAIN_S as COPY_AGAIN_S
@@ -128,6 +128,32 @@ async def test_a_registry_is_not_asked_at_every_tick_for_what_waits_its_turn(
     for _ in range(4):
         await town.settle(courier.LOOK_AGAIN_S / 4)
     assert registries.heard.count(("is_there", "alpha")) <= 3
+
+
+async def test_an_answer_for_a_run_that_is_over_hurries_nobody(
+    town: Handheld, registries: FakeRegistries
+) -> None:
+    agents = town.agents
+    assert agents.courier is not None
+    name = await town.submit(workload=make_workload(image=TAG))
+    agents.roster.refresh()
+    await agents.validator.tick()
+    await town.tell(name, CancelRun(grace_s=0.0, message="enough"))
+    await town.settle(1.0)
+    assert registries.heard == [("resolve", TAG)]
+    assert not agents.courier.is_busy
+
+
+async def test_an_answer_on_its_way_is_collected_soon(
+    town: Handheld, registries: FakeRegistries
+) -> None:
+    agents = town.agents
+    assert agents.courier is not None
+    await town.submit(workload=make_workload(image=TAG))
+    await town.decide()
+    assert (registries.heard, agents.courier.is_busy) == ([("resolve", TAG)], False)
+    await town.decide()
+    assert (registries.heard[1:2], agents.courier.is_busy) == ([("is_there", "alpha")], True)
 
 
 async def test_what_may_not_leave_a_region_is_waited_for_with_its_reason(
