@@ -37,10 +37,11 @@ def begun(folder: int, name: str) -> Iterator[tuple[str, int]]:
         is_over = isinstance(error, Exception) and not isinstance(error, Cancelled)
         raise
     finally:
-        os.close(file)
-        if is_over:
+        # While it is still held: what has the name later is the next write's.
+        if is_over and _is_named(folder, temporary, file):
             with suppress(FileNotFoundError):
                 os.unlink(temporary, dir_fd=folder)
+        os.close(file)
 
 
 def _taken_up(folder: int, temporary: str) -> int | None:
@@ -53,15 +54,24 @@ def _taken_up(folder: int, temporary: str) -> int | None:
         raise
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        found, named = os.fstat(file), os.stat(temporary, dir_fd=folder, follow_symlinks=False)
+        found = os.fstat(file)
         # Who held it may have published it a moment before, and another name leads to it then.
-        is_free = found.st_nlink == 1 and found.st_ino == named.st_ino
+        is_free = found.st_nlink == 1 and _is_named(folder, temporary, file)
         if is_free and stat.S_ISREG(found.st_mode):
             return file
     except OSError:
         pass  # somebody has it, or had it, or its file system knows no locks
     os.close(file)
     return None
+
+
+def _is_named(folder: int, temporary: str, file: int) -> bool:
+    """Whether the name leads to the file still; a rename publishes it and frees the name."""
+    try:
+        named = os.stat(temporary, dir_fd=folder, follow_symlinks=False)
+    except FileNotFoundError:
+        return False
+    return named.st_ino == os.fstat(file).st_ino
 
 
 def fill(file: int, chunks: Iterable[bytes]) -> None:

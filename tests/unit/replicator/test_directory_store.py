@@ -2,12 +2,14 @@
 
 import os
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
 from replicator.errors import NameRefused, StoreUnreachable
 from replicator.stores import DirectoryStore
+from replicator.stores.unfinished import begun
 
 
 @pytest.fixture
@@ -166,6 +168,19 @@ def test_two_that_write_one_object_at_once_have_a_file_each(root: Path) -> None:
 
     entry = store.put("a/one", slow())
     assert b"".join(store.read("a/one", entry.generation)) == b"first still"
+    assert list((root / ".tmp").iterdir()) == []
+
+
+def test_a_write_that_ends_leaves_the_file_of_the_next_one_alone(root: Path) -> None:
+    (root / ".tmp").mkdir()
+    folder = os.open(root / ".tmp", os.O_RDONLY)
+    with ExitStack() as first, ExitStack() as second:
+        name, _ = first.enter_context(begun(folder, "a/one"))
+        os.rename(root / ".tmp" / name, root / "published")
+        assert second.enter_context(begun(folder, "a/one"))[0] == name
+        first.close()
+        assert (root / ".tmp" / name).exists()
+    os.close(folder)
     assert list((root / ".tmp").iterdir()) == []
 
 
