@@ -6,6 +6,7 @@ removed again. Read ``try_out`` first.
 
 import secrets
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
@@ -60,16 +61,25 @@ def _tried(store: ContentStore) -> str:
         ("write", lambda: store.write_if_absent(name, [_BYTES]) is not None),
         ("list", lambda: name in [entry.name for entry in store.list(PROBES).entries]),
         ("read", lambda: _is_read(store, name)),
-        ("remove", lambda: store.delete(name)),
+        ("remove", lambda: _is_removed(store, name)),
     )
     for what, step in steps:
         try:
-            if not step():
-                return f"{what}: it did not find what was written a moment before"
+            if step():
+                continue
+            fault = f"{what}: it did not find what was written a moment before"
         except ReplicatorError as error:
-            return f"{what}: {error.sentence}"
-    store.tidy(PROBES)
+            fault = f"{what}: {error.sentence}"
+        with suppress(ReplicatorError):
+            _is_removed(store, name)
+        return fault
     return ""
+
+
+def _is_removed(store: ContentStore, name: str) -> bool:
+    is_gone = store.delete(name)
+    store.tidy(PROBES)
+    return is_gone
 
 
 def _is_read(store: ContentStore, name: str) -> bool:
