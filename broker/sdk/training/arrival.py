@@ -32,9 +32,11 @@ def bring(place: BucketPlace, home: Path) -> Path:
     Raises CheckpointError when it is not complete, or is not what it says of itself, and OSError
     when the store or the disk fails.
     """
+    # Each place has a directory of its own: outside the broker other training may share `home`.
+    home = home / durable.digest(str(place).encode()).sha256
     home.mkdir(parents=True, exist_ok=True)
     target = home / place.name
-    with (home / f".{place.name}.lock").open("w") as lock:
+    with (home / ".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not is_complete(target):
             shutil.rmtree(target, ignore_errors=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -215,6 +216,21 @@ def test_processes_that_share_a_directory_bring_it_once(scene: Scene) -> None:
         thread.join(LONG_S)
     # The marker twice, and each file once.
     assert scene.fake.faults.calls("objects.media") == 3 + 3
+
+
+def test_training_outside_the_broker_never_begins_with_what_is_anothers(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(scene.home))
+    for name in ("mine", "yours"):
+        place = f"{STORE}/runs/{name}/e/checkpoints"
+        job = scene.job(BROKER_DIR="", BROKER_CHECKPOINT_URI=place)
+        save(job, 20, whose=name.encode())
+        assert job.flush(LONG_S)
+        found = job.resume_dir(verify=True)
+        assert job.close(LONG_S)
+        assert found is not None
+        assert (found / "whose").read_text() == name
 
 
 def test_what_a_store_refuses_is_no_absence(scene: Scene) -> None:
