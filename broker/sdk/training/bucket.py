@@ -256,6 +256,7 @@ class BucketFolder:
                 tries = tries + 1 if kept <= start else 0
                 if tries >= TRIES:
                     raise OSError(f"{name}: the store took no byte of a piece")
+                time.sleep(PAUSE_S * tries)
                 start = kept
 
     def _send_piece(self, name: str, address: str, piece: bytes, at: tuple[int, int]) -> int | None:
@@ -316,5 +317,5 @@ def _expect(answer: Answer, name: str, *statuses: int) -> None:
 
 def _md5(data: bytes = b"") -> Any:
     """What Google compares; the markers have SHA-256."""
-    # What Google compares; the digests of the markers are SHA-256. Python 3.8 has no word for that.
+    # Python 3.8 has no word for a digest that guards against accidents alone.
     return hashlib.md5(data)
