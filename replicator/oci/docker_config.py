@@ -7,7 +7,6 @@ Read ``from_file`` first.
 
 import asyncio
 import base64
-import binascii
 import json
 from pathlib import Path
 from typing import Any
@@ -47,10 +46,7 @@ def read_login(data: bytes, registry: str, source: str) -> Login:
 def _login(entry: dict[str, Any]) -> Login:
     if "auth" not in entry:
         return _checked(entry["username"], entry["password"])
-    try:
-        pair = base64.b64decode(entry["auth"], validate=True).decode()
-    except binascii.Error as error:
-        raise ValueError from error
+    pair = base64.b64decode(entry["auth"], validate=True).decode()
     user, _, secret = pair.partition(":")
     return _checked(user, secret)
 
