@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 from broker.cli import exits
 from broker.cli.session import Session
+from broker.sdk.errors import BrokerError
 from broker.v1 import errors_pb2, run_pb2
 
 LOOK_S = 0.2
@@ -21,7 +22,12 @@ def checked(session: Session, run: run_pb2.Run, tell: Callable[[str], None]) -> 
     while run.state == run_pb2.RUN_STATE_VALIDATING and time.monotonic() < until_s:
         tell(run.why.message)
         time.sleep(LOOK_S)
-        run = session.client.runs.get(run.name)
+        try:
+            run = session.client.runs.get(run.name)
+        except BrokerError as error:
+            if not error.is_temporary:
+                raise
+            tell(error.message)
     return run
 
 

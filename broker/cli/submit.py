@@ -94,13 +94,14 @@ def submit(
     if wait:
         session.note(f"submitted {run.name}")
         return following.follow(session, run.name)
+    if not session.is_json:
+        session.say(run.name)  # also for who does not wait for what follows
     if found.message.workload.image:
         with _progress("checking the image") as tell:
             run = checking.checked(session, run, tell)
     if session.is_json:
         session.show_json(run)
     else:
-        session.say(run.name)
         _say_next(session, run)
     return checking.code_of(run)
 
