@@ -61,6 +61,10 @@ class ImageVoucher:
         there_s = self._there_s.get(key)
         if there_s is not None and now_s - there_s < within_s:
             return True
+        if self.images.book.source(image.name) is None:
+            # Its registry is configured no more: nobody is asked, and it is run by its name.
+            self.view.apply_image(image.name, region, is_there=True)
+            return True
         if self._later.is_too_soon(key):
             return None
         asked_s = self._asked_s.setdefault(key, now_s)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from broker.history.commands import CancelRun, SetPolicy
+from broker.history.commands import AcceptRun, CancelRun, SetPolicy
 from broker.loops import courier
 from broker.loops.image_vouching import AGAIN_S
 from broker.loops.later import AGAIN_S as COPY_AGAIN_S
@@ -236,3 +236,14 @@ async def test_a_run_without_a_registry_of_ours_is_left_alone(
     await town.settle(1.0)
     assert (town.run(name).image, queued(town, "alpha")) == (None, [image])
     assert registries.heard == []
+
+
+async def test_an_image_of_a_registry_that_is_configured_no_more_is_run_by_its_name(
+    town: Handheld, registries: FakeRegistries
+) -> None:
+    image = PinnedImage(name=f"former.example/llm@{DIGEST}", size_bytes=1_000)
+    name = await town.submit(workload=make_workload(image="former.example/llm:v1"))
+    await town.tell(name, AcceptRun(image=image))
+    for _ in range(3):
+        await town.settle(1.0)
+    assert (queued(town, "alpha"), registries.heard) == ([image.name], [])
