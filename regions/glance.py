@@ -37,7 +37,10 @@ class Charging(Protocol):
 
 @dataclass(slots=True)
 class Kept:
-    """The records of one run that were read, with the generations that they were listed in."""
+    """The records of one run that the last look read, with the generations they were listed in.
+
+    What a look does not read any more is final, and known without its bytes.
+    """
 
     records: dict[str, tuple[str, bytes]] = field(default_factory=dict)
 
@@ -52,7 +55,7 @@ class Glance:
         self._kept = kept
         self._passed: set[str] = set()
         self._generations = self._listed(pages)
-        kept.records = {key: one for key, one in kept.records.items() if key in self._generations}
+        self._before, kept.records = kept.records, {}
 
     def get(self, key: str) -> BinaryIO | None:
         """Return a record, read anew only if it was written since. As Store, of short records."""
@@ -61,13 +64,14 @@ class Glance:
         generation = self._generations.get(key)
         if generation is None:
             return None
-        known = self._kept.records.get(key)
+        known = self._kept.records.get(key) or self._before.get(key)
         if known is None or known[0] != generation:
             data = read_bounded(self._store, key, MAX_RECORD_BYTES)
             if data is None:
                 return None  # it was removed since
             # What came may be newer than what was listed: then it is read once more, next time.
-            known = self._kept.records[key] = (generation, data)
+            known = (generation, data)
+        self._kept.records[key] = known
         return io.BytesIO(known[1])
 
     def list(self, prefix: str) -> tuple[str, ...]:

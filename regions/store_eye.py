@@ -82,6 +82,7 @@ class StoreEye:
         """
         trouble, named = "", frozenset(active)
         wanted = {*self._open, *named, *self._unread}
+        self._kept = {one: kept for one, kept in self._kept.items() if one in wanted}
         try:
             if self._are_claims_due(bool(wanted), now_s):
                 self._ask_who_it_is(now_s)
@@ -166,7 +167,6 @@ class StoreEye:
             del self._runs[run_key]
             self._epochs.pop(run_key, None)
             self._read_s.pop(run_key, None)
-            self._kept.pop(run_key, None)
             self._open.discard(run_key)
         for run_key in self._unread.keys() - names:
             del self._unread[run_key]

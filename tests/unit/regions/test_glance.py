@@ -74,6 +74,22 @@ def test_a_look_reads_what_was_written_since_and_nothing_else(scene: Scene) -> N
     assert scene.asked == ["objects.list", *["objects.media"] * 3]
 
 
+def records_kept(scene: Scene) -> set[str]:
+    return {key for kept in scene.eye._kept.values() for key in kept.records}
+
+
+def test_only_what_a_look_may_read_again_is_kept(scene: Scene) -> None:
+    """What is final is known without its bytes, and nobody looks again at a run that is over."""
+    scene.look()
+    assert records_kept(scene) == {KEYS.report(EPOCH, nonce) for nonce in (A, B)}
+    for nonce in (A, B):
+        end = replace(END, nonce=nonce)
+        scene.store.create_if_absent(KEYS.end(EPOCH, nonce), codec.write_end(end))
+    scene.look()
+    scene.eye.look([], frozenset(), scene.now_s)
+    assert records_kept(scene) == set()
+
+
 def test_checkpoints_of_more_files_than_a_page_cost_a_bounded_number_of_listings(
     scene: Scene,
 ) -> None:
