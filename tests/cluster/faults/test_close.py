@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from regions.cluster import Cause, Queue, Stage
+from regions.cluster import Cause, ClusterObservation, Queue, Stage
 from regions.gang import Gang
 from regions.kueue.node_hearing import SOURCE
 from tests.cluster.faults.conftest import Scene, Set
@@ -33,18 +33,16 @@ async def stand(corner: Corner, *blocks: str) -> list[str]:
     return nodes
 
 
-async def room(stage: Scene) -> list[tuple[int, int | None]]:
+def room(seen: ClusterObservation) -> list[tuple[int, int | None]]:
     """How many ranks of a whole machine fit, and how many of them close together."""
-    found = (await stage.flavor()).room or ()
+    [queue] = seen.queues
+    [flavor] = queue.flavors
+    found = flavor.room or ()
     return [(each.ranks, each.ranks_close) for each in found if each.accelerators == 1]
 
 
 async def until_room(stage: Scene, expected: list[tuple[int, int | None]]) -> None:
-    for _ in range(300):
-        if await room(stage) == expected:
-            return
-        await asyncio.sleep(0.2)
-    assert await room(stage) == expected
+    await stage.until(lambda seen: room(seen) == expected)
 
 
 def close(corner: Corner, ranks: int) -> Queue:
@@ -96,9 +94,6 @@ async def test_a_machine_that_is_taken_back_from_others_is_a_signal(set_stage: S
     corner = stage.corner
     [node] = await asyncio.to_thread(corner.region.add_nodes, corner.name, 1)
     await asyncio.to_thread(corner.region.preempt_node, node, 1.0)
-    for _ in range(300):
-        if (await stage.see()).signals:
-            break
-        await asyncio.sleep(0.2)
-    told = [(one.kind, one.flavor, one.source) for one in (await stage.see()).signals]
+    signals = await stage.until(lambda seen: seen.signals)
+    told = [(one.kind, one.flavor, one.source) for one in signals]
     assert told == [("PREEMPTED", corner.name, SOURCE)]
