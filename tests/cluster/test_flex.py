@@ -6,6 +6,7 @@ machines the cluster is asked. A machine's week is a minute here. Read ``Scene``
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator
 
 import pytest
@@ -49,16 +50,16 @@ def change_flex(scene: Scene, region: str, **fields: object) -> None:
 def test_a_gang_whose_booking_runs_out_while_a_check_keeps_it_trains_elsewhere(
     scene: Scene,
 ) -> None:
-    harm, ear = Harm(scene.places[HERE]), Ear(scene.brokerd)
+    harm = Harm(scene.places[HERE])
     harm.ask("inspection", FLEX)
     change_flex(scene, HERE, booking_s=2.0, idle_s=3.0)
-    name = scene.submit("booked", capacity_types=("flex",))
-    said = ear.hear(name, "FLEX_BOOKING_EXPIRED", "BOOKING_EXPIRED", SAID_S)
+    with contextlib.closing(Ear(scene.brokerd)) as ear:
+        name = scene.submit("booked", capacity_types=("flex",))
+        said = ear.hear(name, "FLEX_BOOKING_EXPIRED", "BOOKING_EXPIRED", SAID_S)
     assert "flex capacity came, and was taken back before the gang could use it" in said.status
     assert "FLEX_BOOKING_EXPIRED (class: resource)" in said.explained
     assert "It takes the gang out of this cluster and tries another place" in said.explained
     assert trained(scene, name) == [THERE]
-    ear.close()
     harm.undo()
     wait_gone(scene.places[HERE])
 
