@@ -23,12 +23,16 @@ What becomes of our gangs, from that:
                     gangs need not be looked at in the store at once
     put_out.py      which of them their cluster put out, and for how long that is said;
                     hindrance.py: what was in the way of those that were late
-    views.py        gangs as the port shows them; signals.py: what is learned of capacity from them;
-                    eta.py: when it is said to come
+    views.py        gangs as the port shows them; gate_view.py: who of them stands at the gate;
+                    at_rest.py: those of which nothing is new; unstarted.py: the end of those that
+                    had not started; signals.py: what is learned of capacity from them; eta.py: when
+                    it is said to come
 
 What is done, and read:
 
-    orders.py       actions as calls; sites.py: where an order is to run; apart.py: its enclave
+    orders.py       actions as calls; sites.py: where an order is to run; apart.py: its enclave;
+                    raising.py: who was refused the priority of its run
+    upkeep.py       what looks find to be done, beside them
     logs.py         the output of a rank, from any position on
 
 What is sent for a gang, all of it pure:
@@ -37,7 +41,8 @@ What is sent for a gang, all of it pure:
       names.py    what they are called, and the labels that say whose they are
       pod.py      the process of a rank; environment.py: what it is told; landing.py: on which
                   machines; enclave.py: what it reaches; refusals.py: what is not sent at all
-      site.py     what of a cluster and a flavor shapes them; profiles.py: what ops lay over them
+      site.py     what of a cluster and a flavor shapes them; profiles.py: what ops lay over them,
+                  profile_parts.py: the same in words
 
 What is said of a gang, all of it pure:
 
