@@ -54,10 +54,8 @@ class Costly:
         return queue.pending
 
 
-@pytest.mark.parametrize(("cost_s", "rest_s"), [(0.0, 0.0), (0.3, SHARE * 0.3), (60.0, SCENE_S)])
-async def test_figures_of_the_whole_cluster_cost_a_share_of_the_time_at_most(
-    server: Server, cost_s: float, rest_s: float
-) -> None:
+def offering() -> Cluster:
+    """A cluster with one queue of one flavor, and a machine of it."""
     cluster = Cluster()
     cluster.objects = {
         f"{KUEUE}/clusterqueues": [kube.cluster_queue("cq")],
@@ -65,7 +63,14 @@ async def test_figures_of_the_whole_cluster_cost_a_share_of_the_time_at_most(
         f"{KUEUE}/resourceflavors": [kube.flavor("spot", labels=SPOT)],
         "/api/v1/nodes": [kube.node("n1", labels=SPOT)],
     }
-    async with watched(server, cluster) as seen:
+    return cluster
+
+
+@pytest.mark.parametrize(("cost_s", "rest_s"), [(0.0, 0.0), (0.3, SHARE * 0.3), (60.0, SCENE_S)])
+async def test_figures_of_the_whole_cluster_cost_a_share_of_the_time_at_most(
+    server: Server, cost_s: float, rest_s: float
+) -> None:
+    async with watched(server, offering()) as seen:
         await until(lambda: all_heard(seen))
         told = Costly(seen, server.clock, cost_s)
         assert (told.pending(), told.times) == (0, 1)
@@ -80,14 +85,9 @@ async def test_figures_of_the_whole_cluster_cost_a_share_of_the_time_at_most(
 async def test_events_of_machines_are_heard_and_those_that_say_nothing_make_no_scene(
     server: Server,
 ) -> None:
-    cluster = Cluster()
-    cluster.objects = {
-        f"{KUEUE}/clusterqueues": [kube.cluster_queue("cq")],
-        f"{KUEUE}/localqueues": [local_queue()],
-        f"{KUEUE}/resourceflavors": [kube.flavor("spot", labels=SPOT)],
-        "/api/v1/nodes": [kube.node("n1", labels=SPOT)],
-        "/api/v1/namespaces/default/events": [of_machine("NodeReady"), of_machine("Shutdown")],
-    }
+    cluster = offering()
+    told_of = [of_machine("NodeReady"), of_machine("Shutdown")]
+    cluster.objects["/api/v1/namespaces/default/events"] = told_of
     async with watched(server, cluster) as seen:
         await until(lambda: all_heard(seen))
         wall_s = kube_time("2026-11-01T00:00:30Z")
