@@ -312,7 +312,7 @@ class Carrier:
         key = TransferKey(store=copy.destination, path=str(copy.candidate.path))
         moving = _Moving(run=run.name, ref=checkpoint.ref, copy=copy, began_s=now.elapsed_s)
         self._moving[key] = moving
-        self._egress.book(copy.source, copy.candidate.size_bytes)
+        self._egress.book(copy.source, copy.candidate.size_bytes, moving.began_s)
         await self._ask(key, moving)
 
     def _is_over(self, moving: _Moving) -> bool:

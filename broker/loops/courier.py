@@ -210,10 +210,9 @@ class Courier:
             told = (Reason.IMAGE_NOT_THERE, f"the hourly egress budget of {source} is spent")
             self._view.tell_image(name, region, told)
             return False
-        self._egress.book(source, image.size_bytes)
-        self._moving[key] = _Moving(
-            image=image, origin=origin, source=source, began_s=now.elapsed_s
-        )
+        moving = _Moving(image=image, origin=origin, source=source, began_s=now.elapsed_s)
+        self._moving[key] = moving
+        self._egress.book(source, image.size_bytes, moving.began_s)
         word = f"{self._images.book.name_in(name, region)} is being copied there"
         self._view.tell_image(name, region, (Reason.IMAGE_NOT_THERE, word))
         await self._ask(key)
@@ -245,20 +244,27 @@ class Courier:
     async def _ask(self, key: _Key) -> None:
         name, region = key
         moving = self._moving[key]
+        done_bytes = self._images.brought_bytes(name, region) or 0
         try:
             sent_bytes = self._images.bring(name, moving.origin, region)
         except ContentError as error:
             del self._moving[key]
+            # Most that fail send nothing, and are tried again: checkpoints are to have their share.
+            self._correct(moving, done_bytes)
             await self._failed(key, error)
             return
         if sent_bytes is None:
             return
         del self._moving[key]
         self._failures.pop(key, None)
-        self._egress.book(moving.source, sent_bytes - moving.image.size_bytes)
+        self._correct(moving, sent_bytes)
         self._measure(region, moving, sent_bytes)
         self._view.apply_image(name, region, is_there=True)
         self._wake.add(self._who_wants(key))
+
+    def _correct(self, moving: _Moving, sent_bytes: int) -> None:
+        """Book what a copy sent in the place of what it was thought to send."""
+        self._egress.book(moving.source, sent_bytes - moving.image.size_bytes, moving.began_s)
 
     async def _failed(self, key: _Key, error: ContentError) -> None:
         name, region = key

@@ -1,10 +1,8 @@
 """What left each region of late, checkpoints and images alike: a region has one budget for both.
 
-The rule: a copy is booked when it begins, and corrected when it is known what was sent. It can be
-forgotten, which is only generous. Read ``Egress.left_bytes`` first.
+The rule: a copy is booked when it begins, and corrected as of then when it is known what was sent.
+It can be forgotten, which is only generous. Read ``Egress.left_bytes`` first.
 """
-
-from collections import deque
 
 from broker.loops.desk import Clock
 
@@ -17,23 +15,20 @@ class Egress:
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._sent: dict[str, deque[tuple[float, int]]] = {}
+        self._sent: dict[str, list[tuple[float, int]]] = {}
 
-    def book(self, region: str, size_bytes: int) -> None:
-        """Note what leaves a region, or, below zero, what did not after all."""
-        sent = self._sent.setdefault(region, deque())
-        sent.append((self._clock.now().elapsed_s, size_bytes))
+    def book(self, region: str, size_bytes: int, began_s: float) -> None:
+        """Note what leaves a region by a copy, or, below zero, what did not after all."""
+        self._sent.setdefault(region, []).append((began_s, size_bytes))
 
     def left_bytes(self, region: str, allowed_bytes: int | None) -> int:
         """Return what a budget for an hour still allows; ``allowed_bytes`` None: it has none."""
-        return (NO_BUDGET_BYTES if allowed_bytes is None else allowed_bytes) - self.sent_bytes(
-            region
-        )
+        allowed = NO_BUDGET_BYTES if allowed_bytes is None else allowed_bytes
+        return allowed - self.sent_bytes(region)
 
     def sent_bytes(self, region: str) -> int:
-        """Return what left a region within the last hour."""
-        sent = self._sent.setdefault(region, deque())
+        """Return what left a region by copies that began within the last hour."""
         now = self._clock.now()
-        while sent and now.since(sent[0][0]) > PERIOD_S:
-            sent.popleft()
+        sent = [one for one in self._sent.get(region, ()) if now.since(one[0]) <= PERIOD_S]
+        self._sent[region] = sent
         return max(0, sum(size_bytes for _, size_bytes in sent))

@@ -62,7 +62,7 @@ class Images:
         )
 
     def brought_bytes(self, image: str, region: str) -> int | None:
-        """Return how far a copy is, None when none is under way."""
+        """Return how far a copy is, or came; None once its outcome was told."""
         return self.copies.done_bytes((image, region))
 
     def resolve(self, run: str, image: str) -> PinnedImage | None:

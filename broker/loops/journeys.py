@@ -69,9 +69,9 @@ class Journeys:
         return outcome  # type: ignore[return-value]  # one key, one kind of work
 
     def done_bytes(self, key: Hashable) -> int | None:
-        """Return how far a piece of work is, None when it is not under way."""
+        """Return how far a piece of work is, or came; None once its outcome was told."""
         journey = self._journeys.get(key)
-        return None if journey is None or journey.task.done() else journey.done_bytes
+        return None if journey is None else journey.done_bytes
 
     def _begin(self, key: Hashable, work: Callable[[OnDone], Awaitable[object]]) -> None:
         over = [one for one, journey in self._journeys.items() if journey.task.done()]

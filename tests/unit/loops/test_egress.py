@@ -7,18 +7,26 @@ from tests.fakes.readings import HandReadings
 
 def test_what_left_a_region_counts_for_an_hour() -> None:
     readings = HandReadings()
-    egress = Egress(SystemClock(None, readings))
-    egress.book("alpha", 70)
+    clock = SystemClock(None, readings)
+    egress = Egress(clock)
+    egress.book("alpha", 70, clock.now().elapsed_s)
     readings.wait(PERIOD_S / 2)
-    egress.book("alpha", 20)
+    egress.book("alpha", 20, clock.now().elapsed_s)
     assert (egress.left_bytes("alpha", 100), egress.left_bytes("beta", 100)) == (10, 100)
     readings.wait(PERIOD_S / 2 + 1.0)
     assert egress.left_bytes("alpha", 100) == 80
     assert egress.left_bytes("alpha", None) == NO_BUDGET_BYTES - 20
 
 
-def test_what_was_there_already_did_not_leave() -> None:
-    egress = Egress(SystemClock(None, HandReadings()))
-    egress.book("alpha", 70)
-    egress.book("alpha", -70)
-    assert egress.left_bytes("alpha", 100) == 100
+def test_what_was_there_already_did_not_leave_and_makes_no_room_for_what_did() -> None:
+    readings = HandReadings()
+    clock = SystemClock(None, readings)
+    egress = Egress(clock)
+    began_s = clock.now().elapsed_s
+    egress.book("alpha", 70, began_s)
+    readings.wait(PERIOD_S / 2)
+    egress.book("alpha", 60, clock.now().elapsed_s)
+    egress.book("alpha", -70, began_s)
+    assert egress.left_bytes("alpha", 100) == 40
+    readings.wait(PERIOD_S / 2 + 1.0)
+    assert egress.left_bytes("alpha", 100) == 40

@@ -176,6 +176,23 @@ async def test_what_may_not_leave_a_region_is_waited_for_with_its_reason(
     assert not [one for one in registries.heard if one[0] == "bring"]
 
 
+async def test_a_copy_that_failed_before_it_sent_anything_leaves_the_budget_for_the_next(
+    town: Handheld, registries: FakeRegistries
+) -> None:
+    tag = "beta.example/team/llm:v1"
+    registries.known[tag] = PinnedImage(name=f"beta.example/team/llm@{DIGEST}", size_bytes=1_000)
+    registries.there["beta"] = {DIGEST}
+    registries.troubles = [RegistryUnreachable(TAG, "cut off")] * 3
+    tight = RegionPolicy(is_allowed=False, egress_budget_bytes_per_hour=1_500)
+    command = SetPolicy(policy=tight, expected_generation=1)
+    await town.ledger.handle("regions/beta", command, BROKER)
+    await town.submit(workload=make_workload(image=tag))
+    for _ in range(5):
+        await town.settle(COPY_AGAIN_S)
+    assert registries.troubles == []
+    assert queued(town, "alpha") == [THERE]
+
+
 async def test_an_image_that_was_taken_since_is_not_believed_to_be_there(
     town: Handheld, registries: FakeRegistries
 ) -> None:

@@ -70,7 +70,8 @@ async def test_so_many_are_at_work_at_once_and_each_says_how_far_it_is() -> None
         assert (working, trips.done_bytes("a"), trips.done_bytes("c")) == ({"a", "b"}, 5, 0)
         goes_on.set()
         await settled()
-        assert (working, trips.done_bytes("a")) == ({"a", "b", "c"}, None)
+        assert (working, trips.done_bytes("a")) == ({"a", "b", "c"}, 5)
+        assert (trips.ask("a", work), trips.done_bytes("a")) == ("a", None)
 
 
 async def test_leaving_cancels_what_is_under_way() -> None:
