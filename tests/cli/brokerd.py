@@ -24,6 +24,8 @@ from broker.sdk.errors import BrokerError
 START_S = 90.0
 STOP_S = 30.0
 PAUSE_S = 0.1
+TYPED_S = 120.0
+TREE = Path(__file__).parents[2]
 
 
 @dataclass
@@ -39,6 +41,26 @@ class Daemon:
     def server(self) -> str:
         """Where it listens."""
         return f"unix:{self.data}/brokerd.sock"
+
+    def environment(self, team: str, home: Path | None = None) -> dict[str, str]:
+        """What a command of the broker's is told, when ann types it; at home, in its data."""
+        mine = {"HOME": str(home or self.data), "BROKER_SERVER": self.server, "BROKER_TEAM": team}
+        ours = {"BROKER_USER": "ann", "PYTHONPATH": str(TREE), "PYTHONUNBUFFERED": "1"}
+        return {**os.environ, **mine, **ours}
+
+    def typed(
+        self, *words: str, environment: dict[str, str], folder: Path | None = None
+    ) -> subprocess.CompletedProcess[str]:
+        """Run a command of the broker's in a folder, its data unless another is named."""
+        return subprocess.run(
+            [sys.executable, "-m", "broker.cli", *words],
+            capture_output=True,
+            text=True,
+            timeout=TYPED_S,
+            check=False,
+            env=environment,
+            cwd=folder or self.data,
+        )
 
     def start(self) -> None:
         """Start it, and wait until every region is seen."""

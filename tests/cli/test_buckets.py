@@ -3,9 +3,7 @@ checkpoints comes through the broker on its way from one bucket to another."""
 
 from __future__ import annotations
 
-import os
 import re
-import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -17,13 +15,12 @@ from broker.embedded import default_worlds
 from broker.sdk import Client, find
 from broker.v1 import run_pb2
 from regions.local.config import dump
-from tests.cli.brokerd import Daemon, running, until
+from tests.cli.brokerd import TREE, Daemon, running, until
 from tests.fakes.gcs import FakeGcs, serve
 from tests.fakes.metadata_server import FakeMetadata, serve_tokens
 
 pytestmark = pytest.mark.alone
 WITHIN_S = 120.0
-TREE = Path(__file__).parents[2]
 TEAM, RUN = "sky", "teams/sky/runs/digits"
 HOME, NEXT = "us-east4", "europe-west1"
 
@@ -63,16 +60,8 @@ def daemon(cloud: tuple[FakeGcs, FakeMetadata]) -> Iterator[Daemon]:
 
 def broker(daemon: Daemon, *words: str) -> str:
     """Run a command of the broker's in the folder with the training; return what it says."""
-    mine = {"HOME": str(daemon.data), "BROKER_SERVER": daemon.server, "BROKER_TEAM": TEAM}
-    done = subprocess.run(
-        [sys.executable, "-m", "broker.cli", *words],
-        capture_output=True,
-        text=True,
-        timeout=WITHIN_S,
-        check=False,
-        env={**os.environ, **mine, "BROKER_USER": "ann", "PYTHONPATH": str(TREE)},
-        cwd=daemon.data / "work",
-    )
+    mine = daemon.environment(TEAM)
+    done = daemon.typed(*words, environment=mine, folder=daemon.data / "work")
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 

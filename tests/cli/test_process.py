@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import subprocess
 import sys
@@ -20,30 +19,19 @@ WITHIN_S = 90.0
 SLEEPER = ("--no-workdir", "--hardware", "1xH100", "--capacity", "spot")
 
 
-def environment(daemon: Daemon, home: Path) -> dict[str, str]:
-    mine = {"HOME": str(home), "BROKER_SERVER": daemon.server, "BROKER_TEAM": "process"}
-    return {**os.environ, **mine, "BROKER_USER": "ann", "PYTHONUNBUFFERED": "1"}
-
-
 def started(daemon: Daemon, home: Path, *arguments: str) -> subprocess.Popen[str]:
     return subprocess.Popen(
         [sys.executable, "-m", "broker.cli", *arguments],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        env=environment(daemon, home),
+        env=daemon.environment("process", home),
     )
 
 
 def done(daemon: Daemon, home: Path, *arguments: str, **more: str) -> tuple[int, str, str]:
-    found = subprocess.run(
-        [sys.executable, "-m", "broker.cli", *arguments],
-        capture_output=True,
-        text=True,
-        timeout=WITHIN_S,
-        check=False,
-        env=environment(daemon, home) | more,
-    )
+    mine = daemon.environment("process", home) | more
+    found = daemon.typed(*arguments, environment=mine, folder=home)
     return found.returncode, found.stdout, found.stderr
 
 
@@ -105,7 +93,7 @@ def test_a_reader_that_goes_away_ends_it_quietly(daemon: Daemon, tmp_path: Path)
         text=True,
         timeout=WITHIN_S,
         check=True,
-        env=environment(daemon, tmp_path),
+        env=daemon.environment("process", tmp_path),
     )
     assert found.stdout.splitlines()[0] == "Usage: broker [OPTIONS] COMMAND [ARGS]..."
     assert found.stdout.splitlines()[1] in {str(exits.OK), str(exits.PIPE_CLOSED)}

@@ -7,10 +7,8 @@ a registry is read from its disk.
 from __future__ import annotations
 
 import json
-import os
 import signal
 import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -24,7 +22,6 @@ from tests.registry.conftest import Town
 from tests.registry.pushing import Pusher, large, multi_arch
 
 WITHIN_S = 120.0
-TREE = Path(__file__).parents[2]
 TEAM, HOME = "sky", "us-east4"
 LAYERS, LAYER_MIB = 24, 4
 OVER = (run_pb2.RUN_STATE_SUCCEEDED, run_pb2.RUN_STATE_REJECTED, run_pb2.RUN_STATE_FAILED)
@@ -49,16 +46,7 @@ def daemon(town: Town) -> Iterator[Daemon]:
 
 def broker(daemon: Daemon, *words: str) -> subprocess.CompletedProcess[str]:
     """Run a command of the broker's."""
-    mine = {"HOME": str(daemon.data), "BROKER_SERVER": daemon.server, "BROKER_TEAM": TEAM}
-    return subprocess.run(
-        [sys.executable, "-m", "broker.cli", *words],
-        capture_output=True,
-        text=True,
-        timeout=WITHIN_S,
-        check=False,
-        env={**os.environ, **mine, "BROKER_USER": "ann", "PYTHONPATH": str(TREE)},
-        cwd=daemon.data,
-    )
+    return daemon.typed(*words, environment=daemon.environment(TEAM))
 
 
 def submit(daemon: Daemon, name: str, image: str) -> subprocess.CompletedProcess[str]:
