@@ -71,9 +71,7 @@ def test_law_it_is_complete_only_when_every_part_is_there(
     for rank in [*tries, *order]:
         part = staged(root, rank, **{f"weights-{rank}": str(rank)})
         if rank in tries and rank in carried:
-            checkpoint.forget_part(
-                DirectoryShelf(target.parent, is_in_store=False), rank
-            )  # the process began anew
+            forget(target.parent, rank)  # the process began anew
             carried -= set() if checkpoint.is_complete(target) else {rank}
         else:
             checkpoint.carry_part(part, DirectoryFolder(target), rank=rank, maker=MAKER)
