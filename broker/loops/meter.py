@@ -107,7 +107,7 @@ class Meter:
         self._position: int | None = None
         self._told: Counter[tuple[str, str]] = Counter()
         self._labels: set[tuple[str, str]] = set()
-        self._behind: set[tuple[str, str]] = set()
+        self._behind: dict[str, tuple[Run, tuple[str, ...]]] = {}
         self._unknown: dict[str, frozenset[tuple[str, str]]] = {}
 
     async def count(self) -> None:
@@ -172,14 +172,23 @@ class Meter:
     def _tell_behind(self) -> None:
         """Tell how far each region is behind each run that has saved, and forget those that end."""
         saved = (run for run in self._log.live_runs().values() if run.checkpoints)
-        now: set[tuple[str, str]] = set()
+        before, self._behind = self._behind, {}
         for run in islice(saved, BEHIND_RUNS_MAX):
-            for one in self._agents.answers.replicas(run):
-                now.add((run.name, one.region))
-                self._metrics.behind_seconds.labels(run.name, one.region).set(one.behind_s)
-        for gone in self._behind - now:
-            self._metrics.behind_seconds.remove(*gone)
-        self._behind = now
+            known = before.get(run.name)
+            if known is None or known[0] is not run:
+                # It takes a look through all that was saved: for what has changed alone.
+                known = (run, self._tell_run(run))
+            self._behind[run.name] = known
+        for name in before.keys() - self._behind.keys():
+            for region in before[name][1]:
+                self._metrics.behind_seconds.remove(name, region)
+
+    def _tell_run(self, run: Run) -> tuple[str, ...]:
+        """Tell how far each region is behind one run; return which regions those are."""
+        replicas = self._agents.answers.replicas(run)
+        for one in replicas:
+            self._metrics.behind_seconds.labels(run.name, one.region).set(one.behind_s)
+        return tuple(one.region for one in replicas)
 
     def _tell_counts(self) -> None:
         counts = self._agents.counts

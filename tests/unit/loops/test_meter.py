@@ -33,13 +33,14 @@ class Book:
 
     story: Story
     said: str = ""
-    saved: tuple[Checkpoint, ...] = ()
+    saved: tuple[Checkpoint, ...] | None = None
 
     def run(self, name: str) -> Run | None:
         return self.story.run
 
     def live_runs(self) -> Mapping[str, Run]:
-        return {self.story.name: replace(self.story.run, checkpoints=self.saved)}
+        run = self.story.run
+        return {run.name: run if self.saved is None else replace(run, checkpoints=self.saved)}
 
     def take_latencies(self) -> tuple[float, ...]:
         return (0.003, 0.004)
@@ -60,8 +61,10 @@ class Copied:
     """How far one region is behind whatever run."""
 
     behind_s: float = 0.0
+    asked: int = 0
 
     def replicas(self, run: Run) -> tuple[Replica, ...]:
+        self.asked += 1
         behind = Replica(
             region="beta", step=1, behind_steps=1, behind_bytes=1, behind_s=self.behind_s
         )
@@ -187,3 +190,16 @@ async def test_how_far_regions_are_behind_is_a_gauge_while_the_run_lives() -> No
     book.saved = ()
     await meter.tick()
     assert told() is None
+
+
+async def test_how_far_regions_are_behind_is_asked_again_of_what_has_changed() -> None:
+    story = Story().accepted().training().saved(100)
+    watched = Watched()
+    meter = Meter(Book(story), watched, Metrics(), StoryClock(story))
+    asked = []
+    for step in (200, 300):
+        for _ in range(2):
+            await meter.tick()
+            asked.append(watched.answers.asked)
+        story.saved(step)
+    assert asked == [1, 1, 2, 2]
