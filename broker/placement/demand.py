@@ -7,6 +7,7 @@ of its own (a checkpoint, an ended attempt, a deadline, a budget) is a group alo
 
 from dataclasses import dataclass
 
+from broker.model.image import PinnedImage
 from broker.model.intent import (
     AfterMaxWait,
     CapacityType,
@@ -27,6 +28,7 @@ class Demand:
     hardware: tuple[HardwareOption, ...]
     inputs: tuple[Input, ...]
     secrets: tuple[SecretRef, ...]
+    image: PinnedImage | None
     regions: tuple[str, ...]
     residency: tuple[str, ...]
     capacity_types: tuple[CapacityType, ...]
@@ -53,6 +55,7 @@ def demand_of(run: Run) -> Demand:
         hardware=workload.hardware,
         inputs=workload.inputs,
         secrets=workload.secrets,
+        image=run.image,
         regions=terms.regions,
         residency=terms.residency,
         capacity_types=terms.capacity_types,

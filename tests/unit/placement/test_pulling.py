@@ -1,5 +1,7 @@
 """What an image costs a start: a copy where it is not, and the pull by machines that are new."""
 
+from dataclasses import replace
+
 import pytest
 
 from broker.history.commands import AcceptRun
@@ -7,12 +9,14 @@ from broker.history.lineage import resumable
 from broker.model.capacity import Certainty
 from broker.model.image import PinnedImage
 from broker.model.run import Run
+from broker.placement.choices import AddLeg
 from broker.placement.content import IMAGE_RATE, content_s
 from broker.placement.explain import explain
 from broker.placement.forecast import GATE_S, SPREAD
+from broker.placement.plan import plan
 from broker.placement.view import View
 from tests.builders import Story
-from tests.unit.placement.pictures import make_cluster, make_flavor
+from tests.unit.placement.pictures import at, ids, make_cluster, make_flavor, make_view, waiting_run
 
 IMAGE = PinnedImage(name=f"r.example/llm@sha256:{'a' * 64}", size_bytes=6_000_000_000)
 
@@ -64,3 +68,16 @@ def test_what_pulls_nothing_waits_for_nothing(region: str) -> None:
     assert (view.pull_s(story.run, region), view.lacks_image(story.run, region)) == (0.0, False)
     other, _ = waiting()
     assert (view.pull_s(other.run, "beta"), view.lacks_image(other.run, "beta")) == (0.0, False)
+
+
+def test_runs_that_are_alike_but_for_their_image_are_each_told_of_their_own() -> None:
+    flavor = make_flavor("alpha", region="alpha", nodes_free=8)
+    large = replace(waiting_run("large", created_s=1.0), image=IMAGE)
+    small = replace(waiting_run("small"), image=replace(IMAGE, size_bytes=1_000_000_000))
+    view = make_view(make_cluster(flavor))
+    view.apply_registry("alpha", 1e8)
+    for run in (large, small):
+        view.apply_run(run)
+    made = plan(view, at(10.0), ids()).choices
+    told = {name: leg.site.forecast_p50_s for name, leg in made if isinstance(leg, AddLeg)}
+    assert told == {large.name: GATE_S + 60.0, small.name: GATE_S + 10.0}
