@@ -228,13 +228,14 @@ class Orders:
         await self._until(lambda: self._is_there(made.uid), EMPTY_WITHIN_S)
         return Outcome(is_done=True)
 
-    async def _remove(self, uid: str, name: str) -> None:
+    async def _remove(self, uid: str, name: str, version: str = "") -> None:
         """Delete a JobSet in the foreground, the very one; one that is gone already is gone."""
+        meant = {"uid": uid} | ({"resourceVersion": version} if version else {})
         body = {
             "apiVersion": "v1",
             "kind": "DeleteOptions",
             "propagationPolicy": "Foreground",
-            "preconditions": {"uid": uid},
+            "preconditions": meant,
         }
         try:
             await self._api.ask("DELETE", f"{self._gangs()}/{name}", body=body)
@@ -266,12 +267,28 @@ class Orders:
     async def _mend_program(self, said: Iterable[Verdict]) -> Outcome:
         return await self._program.mend(said) or Outcome(is_done=True)
 
-    async def let_go(self, gang: JobSet) -> Outcome:
-        """Remove a gang that was put out, whatever its cluster does with it meanwhile."""
-        return await _heard(self._let_go(gang.meta))
+    async def let_go(self, gang: JobSet, *, has_started: bool = False) -> Outcome:
+        """Remove a gang that was put out.
 
-    async def _let_go(self, meta: Meta) -> Outcome:
-        await self._remove(meta.uid, meta.name)
+        One that waits goes just as it was seen. One that was let in again changes all the time, and
+        goes whatever its cluster does with it; but where it had not started (``has_started``), only
+        once no start of it can be decided any more, as in a withdrawal (B6).
+        """
+        return await _heard(self._let_go(gang, has_started))
+
+    async def _let_go(self, gang: JobSet, has_started: bool) -> Outcome:
+        meta = gang.meta
+        if not (gang.is_suspended or has_started):
+            meant = Withdraw(
+                placement=meta.annotations.get(names.PLACED, ""),
+                run_key=meta.annotations.get(names.KEYED, ""),
+                uid=meta.uid,
+                epoch=None,
+                is_closed=False,
+            )
+            if not await self._records.can_withdraw(meant):
+                return NOT_CLOSED
+        await self._remove(meta.uid, meta.name, meta.resource_version if gang.is_suspended else "")
         return Outcome(is_done=True)
 
     def is_low(self, gang: JobSet) -> bool:

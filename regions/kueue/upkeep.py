@@ -1,13 +1,15 @@
 """What looks find to be done in a cluster, done beside them.
 
 The rule: a look waits for none of it, for on a busy cluster an answer takes seconds, in which a
-start or an end would not be seen; the newest look counts, and each thing is done just as it was
-seen, or not at all. What did not succeed is tried again, and not at once. Read ``Upkeep.run``.
+start or an end would not be seen; the newest look counts, and before anything is removed it is seen
+that nothing was decided since. What did not succeed is tried again, and not at once. Read
+``Upkeep.run``.
 """
 
 import asyncio
 import contextlib
-from collections.abc import Iterable
+import itertools
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from regions.cluster import Stage
@@ -70,8 +72,9 @@ class Upkeep:
         await self._orders.mend_program(each.said for each in found.shown)
         gangs = found.scene.gangs.values()
         worn_out = (gang for gang in gangs if is_worn_out(gang, found.wall_s))
+        started = {each.seen.uid for each in found.shown if each.has_started}
         for gang in self._due("go", [*to_let_go(found.shown), *worn_out]):
-            await self._orders.let_go(gang)
+            await self._orders.let_go(gang, has_started=gang.meta.uid in started)
         granted = (
             each.evidence.job_set
             for each in found.shown
@@ -82,14 +85,16 @@ class Upkeep:
         for gang in self._due("raise", [each for each in granted if self._orders.is_low(each)]):
             await self._orders.raise_priority(gang)
 
-    def _due(self, what: str, gangs: Iterable[JobSet]) -> list[JobSet]:
+    def _due(self, what: str, gangs: Iterable[JobSet]) -> Iterator[JobSet]:
+        """Yield for whom it is time, some at once, each taken for asked as it is yielded."""
         now_s = self._clock.monotonic_s()
         longest_s = max(AGAIN_S.values())
         self._asked = {key: at for key, at in self._asked.items() if now_s - at < longest_s}
-        due: list[JobSet] = []
-        for gang in gangs:
-            at_s = self._asked.get((what, gang.meta.uid))
-            if len(due) < MOST_AT_ONCE and (at_s is None or now_s - at_s >= AGAIN_S[what]):
-                self._asked[what, gang.meta.uid] = now_s
-                due.append(gang)
-        return due
+        due = (gang for gang in gangs if self._is_due(what, gang, now_s))
+        for gang in itertools.islice(due, MOST_AT_ONCE):
+            self._asked[what, gang.meta.uid] = now_s
+            yield gang
+
+    def _is_due(self, what: str, gang: JobSet, now_s: float) -> bool:
+        at_s = self._asked.get((what, gang.meta.uid))
+        return at_s is None or now_s - at_s >= AGAIN_S[what]

@@ -43,7 +43,7 @@ OCCUPIED_S = 604_800.0
 class Shown:
     """One gang: as the port shows it, the verdict behind that, and what it rests on, None for what
     is not there. ``is_put_out``: its cluster took its place away, whatever it does with it later;
-    ``is_to_go``: its object is to be removed for that.
+    ``is_to_go``: its object is to be removed for that. ``has_started``: as its store tells.
     """
 
     seen: PlacementSeen
@@ -51,6 +51,7 @@ class Shown:
     evidence: Evidence | None
     is_put_out: bool = False
     is_to_go: bool = False
+    has_started: bool = False
 
 
 class Placements:
@@ -112,6 +113,7 @@ class Placements:
                 said=said,
                 seen=gate.joined(seen, gang.members),
                 is_to_go=self._put_out.is_to_go(evidence, own, starter, is_read=is_known),
+                has_started=starter is not None,
             )
         for placement, before in self._shown.items():
             if placement not in found:

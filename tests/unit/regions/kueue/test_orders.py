@@ -316,12 +316,33 @@ async def test_a_granted_gang_is_not_removed_before_its_start_is_decided(stage: 
     assert (await stage.orders.carry_out(closed)).is_done
 
 
-async def test_a_gang_that_was_let_in_again_since_it_was_seen_is_let_go(stage: Stage) -> None:
+async def test_a_gang_that_waits_goes_as_it_was_seen_and_one_that_was_let_in_again_anyhow(
+    stage: Stage,
+) -> None:
     await stage.orders.carry_out(make_queue())
     seen, gang = stage.seen(), stage.shelf.gang()
     assert gang is not None
     gang["metadata"]["resourceVersion"] = "2"
-    assert (await stage.orders.let_go(seen)).is_done
+    gang["spec"]["suspend"] = False
+    assert not (await stage.orders.let_go(seen)).is_done
+    again = stage.seen()
+    gang["metadata"]["resourceVersion"] = "3"
+    assert (await stage.orders.let_go(again)).is_done
+    assert stage.shelf.gang() is None
+
+
+async def test_a_gang_that_was_let_in_again_is_not_let_go_while_it_can_still_start(
+    stage: Stage,
+) -> None:
+    await stage.orders.carry_out(make_queue())
+    assert (await stage.orders.carry_out(make_grant())).is_done
+    gang = stage.shelf.gang()
+    assert gang is not None
+    gang["spec"]["suspend"] = False
+    refused = await stage.orders.let_go(stage.seen())
+    assert (refused.is_done, refused.cause) == (False, Cause.REFUSED)
+    assert stage.shelf.gang() is not None
+    assert (await stage.orders.let_go(stage.seen(), has_started=True)).is_done
     assert stage.shelf.gang() is None
 
 
