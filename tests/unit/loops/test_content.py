@@ -15,6 +15,7 @@ from replicator.bundle import bundle_name, check_bundle, store_bundle
 from replicator.checkpoint.paths import CheckpointPath
 from replicator.checkpoint.settling import SETTLE_S
 from replicator.stores import DirectoryStore
+from replicator.stores.port import ContentStore
 from replicator.transfers import Transfers
 from tests.fakes.checkpoints import marker_of, save, save_partial, unheard
 from tests.fakes.object_store import MemoryObjectStore
@@ -24,6 +25,17 @@ EPOCH = EpochId(number=1, nonce="abc")
 
 def path(step: int) -> CheckpointPath:
     return CheckpointPath(run_key="r1", epoch=EPOCH.folder, step=step)
+
+
+def alpha(store: ContentStore, work: Transfers, uploads: ContentStore | None = None) -> Content:
+    """Return the content of one region, and nothing uploaded where it is not said."""
+    return Content(
+        stores={"alpha": store},
+        uploads=uploads or MemoryObjectStore(),
+        looks=work,
+        copies=work,
+        off_loop=at_once,
+    )
 
 
 async def look(
@@ -52,13 +64,7 @@ async def test_a_step_that_does_not_fit_together_is_troubled() -> None:
     save_partial(store, path(300), {"model": b"12345678"})
     store.put(path(300).prefix + ".complete", [marker_of({"model": b"87654321"})])
     async with Transfers(max_parallel=1) as work:
-        content = Content(
-            stores={"alpha": store},
-            uploads=MemoryObjectStore(),
-            looks=work,
-            copies=work,
-            off_loop=at_once,
-        )
+        content = alpha(store, work)
         finding = await look(content)
     why = "it is not the file that the marker claims"
     assert [one.step for one in finding.found] == [100]
@@ -69,13 +75,7 @@ async def test_a_look_from_before_an_end_is_not_the_answer_to_one_after_it() -> 
     store = MemoryObjectStore()
     save(store, path(100), {"model": b"12345678"})
     async with Transfers(max_parallel=1) as work:
-        content = Content(
-            stores={"alpha": store},
-            uploads=MemoryObjectStore(),
-            looks=work,
-            copies=work,
-            off_loop=at_once,
-        )
+        content = alpha(store, work)
         before = await content.find("alpha", "r1", EPOCH, CheckpointFormat.FILES, 1.0)
         await asyncio.gather(*(ticket.wait() for ticket in work.in_flight))
         save(store, path(200), {"model": b"12345678"})
@@ -94,9 +94,7 @@ async def test_a_bundle_that_stands_in_a_region_is_whole(there: bytes | None) ->
     if there is not None:
         store.put(bundle_name(digest), [there])
     async with Transfers(max_parallel=1) as work:
-        content = Content(
-            stores={"alpha": store}, uploads=uploads, looks=work, copies=work, off_loop=at_once
-        )
+        content = alpha(store, work, uploads)
         await bring(content, digest)
     check_bundle(store, digest, unheard)
 
@@ -115,13 +113,7 @@ async def test_what_killed_writes_left_goes_with_old_bundles(tmp_path: Path) -> 
     left.write_bytes(b"half")
     os.utime(left, (100.0, 100.0))
     async with Transfers(max_parallel=1) as work:
-        content = Content(
-            stores={"alpha": store},
-            uploads=MemoryObjectStore(),
-            looks=work,
-            copies=work,
-            off_loop=at_once,
-        )
+        content = alpha(store, work)
         for now_s in (140.0, 160.0):
             await sweep(content, now_s)
             assert left.exists() is (now_s == 140.0)
@@ -133,13 +125,7 @@ async def test_what_has_no_marker_of_its_own_counts_once_nothing_changes_for_a_w
     prefix = path(100).prefix
     store.put(prefix + "model.safetensors", [b"weights"])
     async with Transfers(max_parallel=1) as work:
-        content = Content(
-            stores={"alpha": store},
-            uploads=MemoryObjectStore(),
-            looks=work,
-            copies=work,
-            off_loop=at_once,
-        )
+        content = alpha(store, work)
         assert await look(content, kind, 0.0) == Finding(found=())
         store.put(prefix + "trainer_state.json", [b"{}"])
         assert (await look(content, kind, 1.0)).settling == (100,)
