@@ -68,6 +68,9 @@ class ImageVoucher:
         if self._later.is_too_soon(key):
             return None
         asked_s = self._asked_s.setdefault(key, now_s)
+        while len(self._asked_s) > KEPT:
+            # Who asked is over; the answer is long forgotten, for of those fewer are kept.
+            del self._asked_s[next(iter(self._asked_s))]
         try:
             found = self.images.is_there(image.name, region)
         except ContentError as error:
