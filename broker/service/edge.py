@@ -118,12 +118,43 @@ def streaming(
     async def answer(self: _W, request: _Q, context: Context) -> None:
         try:
             async with self.streams.held():
-                await handler(self, request, actor_of(context), context.write)
+                await handler(self, request, actor_of(context), _Outgoing(context).send)
         except Exception as error:  # noqa: BLE001 - the edge: nothing may leave as it is
             await refuse(context, error, handler.__name__)
 
     # gRPC tells the two forms apart by inspection; the stubs know the generator only.
     return cast(Callable[[_W, _Q, Context], AsyncIterator[_R]], answer)
+
+
+class _Outgoing:
+    """What one stream sends, one message at a time, so that a status can follow at any moment.
+
+    gRPC opens an answer with its metadata, in one step with the first message. A call that was
+    cancelled within that step takes no status any more, and its client waits for good: so the
+    opening is a step of its own, which is over before a cancellation goes on.
+    """
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._is_begun = False
+        self._opened = asyncio.Event()
+
+    async def send(self, message: object) -> None:
+        """Send one message; wait while the client is slow."""
+        if not self._is_begun:
+            self._is_begun = True
+            try:
+                await asyncio.shield(self._open())
+            except asyncio.CancelledError:
+                await self._opened.wait()
+                raise
+        await self._context.write(message)
+
+    async def _open(self) -> None:
+        try:
+            await self._context.send_initial_metadata(())
+        finally:
+            self._opened.set()
 
 
 async def refuse(context: Context, error: Exception, method: str) -> NoReturn:

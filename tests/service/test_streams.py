@@ -12,7 +12,11 @@ import grpc.aio
 import pytest
 
 from broker.history.commands import AcceptRun, MarkCheckpoint
+from broker.history.refusals import Code, Refused
+from broker.model.actor import Actor
+from broker.model.reasons import Reason
 from broker.model.run import Progress
+from broker.service.edge import Send, Streams, streaming
 from broker.v1 import event_pb2, run_service_pb2
 from tests.service.rig import DIGITS, VISION, Refusal, Rig, refusal_of
 from tests.service.told import training
@@ -228,3 +232,40 @@ async def test_an_upload_that_is_broken_off_leaves_nothing(rig: Rig) -> None:
     await asyncio.wait_for(gate.wait(), 10)
     call.cancel()
     await until(lambda: not list(rig.bundles.iterdir()))
+
+
+async def _sent(send: Send[bytes], message: bytes) -> None:
+    await send(message)
+
+
+class Broken:
+    """A service whose stream is refused while its first message is on its way."""
+
+    def __init__(self) -> None:
+        self.streams = Streams()
+
+    @streaming
+    async def answer(self, request: bytes, actor: Actor, send: Send[bytes]) -> None:
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(_sent(send, request))
+            await asyncio.sleep(0)
+            raise Refused(Reason.TOKEN_NOT_VALID, "no more", code=Code.UNAUTHENTICATED)
+
+
+async def test_a_stream_that_is_refused_within_its_first_message_ends_at_the_client() -> None:
+    handler: grpc.RpcMethodHandler[bytes, bytes] = grpc.unary_stream_rpc_method_handler(
+        Broken().answer
+    )
+    server = grpc.aio.server()
+    server.add_generic_rpc_handlers(
+        (grpc.method_handlers_generic_handler("broker", {"answer": handler}),)
+    )
+    port = server.add_insecure_port("127.0.0.1:0")
+    await server.start()
+    try:
+        async with grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel:
+            answers: grpc.aio.UnaryStreamMultiCallable[bytes, bytes]
+            answers = channel.unary_stream("/broker/answer")
+            assert (await all_refused(answers(b"first"))).reason == Reason.TOKEN_NOT_VALID
+    finally:
+        await server.stop(0)
