@@ -106,9 +106,10 @@ def test_a_copy_goes_on_after_brokerd_was_killed(
     assert when_over(daemon, "killed").state == run_pb2.RUN_STATE_SUCCEEDED
     assert town.far.blobs(copies) == town.near.blobs(here)
     assert digest in town.far.manifests(copies)
-    # Only what was on its way when brokerd was killed may have been sent twice.
+    # Only what was on its way when brokerd was killed may have been sent twice; the configuration,
+    # which another image of that registry has too, is mounted by who still knows of that.
     sent = town.far.uploads() - sent_before
-    assert LAYERS + 1 <= sent <= LAYERS + 1 + BLOBS_AT_ONCE
+    assert LAYERS <= sent <= LAYERS + 1 + BLOBS_AT_ONCE
 
 
 def test_ways_not_to_run_are_told_apart(town: Town, daemon: Daemon, repository: Name) -> None:
