@@ -17,7 +17,7 @@ from broker.sdk import BrokerError, Client
 from broker.v1 import placement_pb2, run_pb2
 from tests.cluster import testimony, witness
 from tests.cluster.conftest import ZONES, Place
-from tests.cluster.remains import wait_gone
+from tests.cluster.remains import left, wait_gone
 from tests.cluster.rig import fleet
 from tests.cluster.rig.rig import Rig
 from tests.cluster.rig.waiting import wait_until
@@ -31,6 +31,7 @@ FEW, MANY = range(5), range(5, 30)
 GPUS = (1, 2)
 """Of each process: all runs of a round have quota in every region at once."""
 LEGS_S, ENDS_S, GONE_S = 120.0, 180.0, 90.0
+VERBS = ("status", "timeline")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,26 +116,29 @@ def trained(stand: Stand, seed: int) -> list[str]:
         place.region.change_pool(pool_of(place), answer="silent")
     regions = {name: place.region for name, place in scene.places.items()}
     gpus = chance.choice(GPUS)
-    with troubled(seed, scene.brokerd, regions) as trouble:
-        try:
-            runs = [
+    runs: list[str] = []
+    told: list[str] = []
+    try:
+        with troubled(seed, scene.brokerd, regions) as trouble:
+            told = trouble.told
+            runs.extend(
                 stand.submit(f"run-{seed}-{number}", gpus, chance.uniform(2.0, 6.0))
                 for number in range(AT_ONCE)
-            ]
+            )
             stand.wait_everywhere(runs)
             for name in chance.sample(sorted(scene.places), len(scene.places)):
                 place = scene.places[name]
                 place.region.change_pool(pool_of(place), answer="nodes")
             stand.wait_ended(runs)
-        except (TimeoutError, BrokerError) as error:
-            raise AssertionError(f"{error}\nafter {trouble.told}\n{told_of(scene)}") from error
+    except (TimeoutError, BrokerError) as error:
+        raise AssertionError(f"{error}\nafter {told}\n{told_of(stand, runs)}") from error
     found = [each for each in witness.read(stand.folder) if each.run in runs]
     wrong = [*witness.broken(found, dict.fromkeys(runs, RANKS))]
     for name in runs:
         agree(stand.wait_all_ended(name), found)
     for place in scene.places.values():
         wait_gone(place)
-    return [*wrong, *trouble.told] if wrong else []
+    return [*wrong, *told] if wrong else []
 
 
 def agree(run: run_pb2.Run, found: list[witness.Testimony]) -> None:
@@ -158,9 +162,17 @@ def is_well(epoch: run_pb2.Epoch) -> bool:
     return codes == [0] * RANKS
 
 
-def told_of(scene: Scene) -> str:
-    """Return what brokerd says of its runs, for whoever reads that a test failed."""
-    return scene.brokerd.cli("status").stdout + scene.brokerd.last_words()
+def told_of(stand: Stand, runs: list[str]) -> str:
+    """Return what is said of runs that did not end, for whoever reads that a test failed.
+
+    brokerd's own words, the objects of each region behind its back, and what the processes wrote.
+    """
+    scene = stand.scene
+    waiting = [name for name in runs if state_of(stand.run(name)) != "SUCCEEDED"]
+    told = [scene.brokerd.cli(verb, name).stdout for name in waiting for verb in VERBS]
+    held = [f"{name} holds {left(place)}" for name, place in scene.places.items()]
+    wrote = [str(each) for each in witness.read(stand.folder) if each.run in waiting]
+    return "\n".join([*told, *held, *wrote, scene.brokerd.last_words()])
 
 
 def pool_of(place: Place) -> str:
