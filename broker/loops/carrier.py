@@ -15,7 +15,7 @@ from broker.loops.carrying import holders, in_turn, kept_apart, wanted, what_it_
 from broker.loops.content import Content, ContentError, path_of
 from broker.loops.desk import Clock, Desk, putting_back
 from broker.loops.doubting import Doubter
-from broker.loops.egress import NO_BUDGET_BYTES, Egress
+from broker.loops.egress import NO_BUDGET_BYTES, Booking, Egress
 from broker.loops.finder import Finder
 from broker.loops.later import Later
 from broker.loops.roster import Roster
@@ -59,7 +59,7 @@ class _Moving:
     run: str
     ref: CheckpointRef
     copy: Copy
-    began_s: float
+    booking: Booking
 
 
 class Carrier:
@@ -114,7 +114,7 @@ class Carrier:
             await self._collect()
             await self._settle_doubts()
             self._wish(changed, now)
-        await self._start(now)
+        await self._start()
 
     async def _left_by_former_life(self) -> set[str]:
         """Return some ended runs whose last checkpoint nobody may have copied before the start."""
@@ -179,10 +179,13 @@ class Carrier:
             del self._moving[key]
             return
         kind = run.intent.workload.checkpoint.format
+        done_bytes = self._content.copied_bytes(copy.destination, path) or 0
         try:
             digest = await self._content.copy(copy.source, copy.destination, path, kind)
         except ContentError as error:
             del self._moving[key]
+            # Most that fail send nothing, and are tried again: the next is to have its share.
+            moving.booking.sent_bytes = done_bytes
             failed = (copy.destination, str(path))
             await self._desk.tell(run.name, *self._later.failed(failed, copy.destination, error))
             if not error.can_retry:
@@ -207,7 +210,7 @@ class Carrier:
     def _measure(self, moving: _Moving) -> None:
         """Tell the view how fast copies into a region go; what is small is all start-up."""
         took_s, size_bytes = (
-            self._clock.now().since(moving.began_s),
+            self._clock.now().since(moving.booking.began_s),
             moving.copy.candidate.size_bytes,
         )
         if size_bytes < MEASURED_BYTES or took_s <= 0.0:
@@ -256,7 +259,7 @@ class Carrier:
         is_late = now.since(run.ended.elapsed_s) >= AFTER_END_S
         return None if is_late else kept_apart(self._view, run, now)
 
-    async def _start(self, now: Moment) -> None:
+    async def _start(self) -> None:
         """Start the copies that the plan of each source region's budget allows."""
         if not self._wishes:
             return
@@ -272,7 +275,7 @@ class Carrier:
             by_source.setdefault(_source_of(self._wishes[run.name], held), []).append(run)
         for source, some in by_source.items():
             if source:
-                await self._start_from(source, some, present, reachable, now)
+                await self._start_from(source, some, present, reachable)
 
     async def _start_from(
         self,
@@ -280,7 +283,6 @@ class Carrier:
         runs: list[Run],
         present: Mapping[CheckpointPath, tuple[str, ...]],
         reachable: frozenset[str],
-        now: Moment,
     ) -> None:
         moving = [m for m in self._moving.values() if m.copy.source == source]
         in_flight = [
@@ -306,13 +308,13 @@ class Carrier:
         refs = {path_of(r.uid, c.ref): (r, c) for r in runs for c in r.checkpoints}
         for copy in made.start:
             owner, checkpoint = refs[copy.candidate.path]
-            await self._begin(owner, checkpoint, copy, now)
+            await self._begin(owner, checkpoint, copy)
 
-    async def _begin(self, run: Run, checkpoint: Checkpoint, copy: Copy, now: Moment) -> None:
+    async def _begin(self, run: Run, checkpoint: Checkpoint, copy: Copy) -> None:
         key = TransferKey(store=copy.destination, path=str(copy.candidate.path))
-        moving = _Moving(run=run.name, ref=checkpoint.ref, copy=copy, began_s=now.elapsed_s)
+        booking = self._egress.book(copy.source, copy.candidate.size_bytes)
+        moving = _Moving(run=run.name, ref=checkpoint.ref, copy=copy, booking=booking)
         self._moving[key] = moving
-        self._egress.book(copy.source, copy.candidate.size_bytes, moving.began_s)
         await self._ask(key, moving)
 
     def _is_over(self, moving: _Moving) -> bool:

@@ -116,7 +116,7 @@ class Errands:
         self._tickets.pop(key, None)
 
     def done_bytes(self, key: TransferKey) -> int | None:
-        """Return how far a piece of work is, None when it is not under way."""
+        """Return how far a piece of work is, or came; None once its outcome was told."""
         ticket = self._tickets.get(key)
         return None if ticket is None else ticket.done_bytes
 
@@ -276,7 +276,7 @@ class Content:
         return await self.looks.ask(key, job)
 
     def copied_bytes(self, destination: str, path: CheckpointPath) -> int | None:
-        """Return how far a copy is, None when none is under way."""
+        """Return how far a copy is, or came; None once its outcome was told."""
         return self.copies.done_bytes(copy_key(destination, path))
 
 

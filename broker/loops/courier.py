@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from broker.loops.carrying import likely_regions
 from broker.loops.content import ContentError
 from broker.loops.desk import Clock, Desk, putting_back
-from broker.loops.egress import Egress
+from broker.loops.egress import Booking, Egress
 from broker.loops.image_vouching import ImageVoucher
 from broker.loops.images import Images
 from broker.loops.later import MESSAGE_MAX, Later
@@ -49,12 +49,11 @@ class _Wish:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Moving:
-    """A copy under way; ``source`` is the region that it leaves, empty for none of ours."""
+    """A copy under way."""
 
     image: PinnedImage
     origin: str
-    source: str
-    began_s: float
+    booking: Booking
 
 
 class Courier:
@@ -107,7 +106,7 @@ class Courier:
                 await self._ask(key)
         looked_for, self._is_asking = 0, False
         for key, image in self._wanted():
-            looked_for += not await self._look(key, image, now)
+            looked_for += not await self._look(key, image)
             self._is_asking |= self._voucher.is_asking(image, key[1])
             if looked_for >= LOOKED_FOR_PER_TICK:
                 break
@@ -181,19 +180,19 @@ class Courier:
 
     # ---- Copies ---------------------------------------------------------------------------------
 
-    async def _look(self, key: _Key, image: PinnedImage, now: Moment) -> bool:
+    async def _look(self, key: _Key, image: PinnedImage) -> bool:
         """Look for an image, and begin to copy it; True when nothing had to be asked for that."""
         if self._later.is_too_soon(key):
             return True
         is_there = self._voucher.is_there(image, key[1], within_s=KNOWN_S)
         if is_there:
             self._failures.pop(key, None)
-        if is_there is False and not await self._begins(key, image, now):
+        if is_there is False and not await self._begins(key, image):
             # It is still missing in a moment: a registry is not asked for that at every tick.
             self._later.put_off(key, LOOK_AGAIN_S)
         return bool(is_there)
 
-    async def _begins(self, key: _Key, image: PinnedImage, now: Moment) -> bool:
+    async def _begins(self, key: _Key, image: PinnedImage) -> bool:
         """Begin to copy an image that is missing, if that can be; say why it cannot."""
         if len(self._moving) >= COPIES_AT_ONCE:
             return False
@@ -210,9 +209,8 @@ class Courier:
             told = (Reason.IMAGE_NOT_THERE, f"the hourly egress budget of {source} is spent")
             self._view.tell_image(name, region, told)
             return False
-        moving = _Moving(image=image, origin=origin, source=source, began_s=now.elapsed_s)
-        self._moving[key] = moving
-        self._egress.book(source, image.size_bytes, moving.began_s)
+        booking = self._egress.book(source, image.size_bytes)
+        self._moving[key] = _Moving(image=image, origin=origin, booking=booking)
         word = f"{self._images.book.name_in(name, region)} is being copied there"
         self._view.tell_image(name, region, (Reason.IMAGE_NOT_THERE, word))
         await self._ask(key)
@@ -250,21 +248,17 @@ class Courier:
         except ContentError as error:
             del self._moving[key]
             # Most that fail send nothing, and are tried again: checkpoints are to have their share.
-            self._correct(moving, done_bytes)
+            moving.booking.sent_bytes = done_bytes
             await self._failed(key, error)
             return
         if sent_bytes is None:
             return
         del self._moving[key]
         self._failures.pop(key, None)
-        self._correct(moving, sent_bytes)
+        moving.booking.sent_bytes = sent_bytes
         self._measure(region, moving, sent_bytes)
         self._view.apply_image(name, region, is_there=True)
         self._wake.add(self._who_wants(key))
-
-    def _correct(self, moving: _Moving, sent_bytes: int) -> None:
-        """Book what a copy sent in the place of what it was thought to send."""
-        self._egress.book(moving.source, sent_bytes - moving.image.size_bytes, moving.began_s)
 
     async def _failed(self, key: _Key, error: ContentError) -> None:
         name, region = key
@@ -289,7 +283,7 @@ class Courier:
 
     def _measure(self, region: str, moving: _Moving, sent_bytes: int) -> None:
         """Tell the view how fast images come into a region."""
-        took_s = self._clock.now().since(moving.began_s)
+        took_s = self._clock.now().since(moving.booking.began_s)
         if sent_bytes < MEASURED_BYTES or took_s <= 0.0:
             return
         rate = sent_bytes / took_s

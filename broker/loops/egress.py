@@ -4,10 +4,20 @@ The rule: a copy is booked when it begins, and corrected as of then when it is k
 It can be forgotten, which is only generous. Read ``Egress.left_bytes`` first.
 """
 
+from dataclasses import dataclass
+
 from broker.loops.desk import Clock
 
 PERIOD_S = 3600.0
 NO_BUDGET_BYTES = 1 << 62
+
+
+@dataclass(slots=True)
+class Booking:
+    """What leaves a region by one copy, as far as is known, and when it began."""
+
+    began_s: float
+    sent_bytes: int
 
 
 class Egress:
@@ -15,11 +25,13 @@ class Egress:
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._sent: dict[str, list[tuple[float, int]]] = {}
+        self._booked: dict[str, list[Booking]] = {}
 
-    def book(self, region: str, size_bytes: int, began_s: float) -> None:
-        """Note what leaves a region by a copy, or, below zero, what did not after all."""
-        self._sent.setdefault(region, []).append((began_s, size_bytes))
+    def book(self, region: str, size_bytes: int) -> Booking:
+        """Note what leaves a region by a copy that begins now. Who learns better corrects it."""
+        booking = Booking(self._clock.now().elapsed_s, size_bytes)
+        self._booked.setdefault(region, []).append(booking)
+        return booking
 
     def left_bytes(self, region: str, allowed_bytes: int | None) -> int:
         """Return what a budget for an hour still allows; ``allowed_bytes`` None: it has none."""
@@ -29,6 +41,6 @@ class Egress:
     def sent_bytes(self, region: str) -> int:
         """Return what left a region by copies that began within the last hour."""
         now = self._clock.now()
-        sent = [one for one in self._sent.get(region, ()) if now.since(one[0]) <= PERIOD_S]
-        self._sent[region] = sent
-        return max(0, sum(size_bytes for _, size_bytes in sent))
+        booked = [one for one in self._booked.get(region, ()) if now.since(one.began_s) <= PERIOD_S]
+        self._booked[region] = booked
+        return sum(one.sent_bytes for one in booked)

@@ -7,11 +7,10 @@ from tests.fakes.readings import HandReadings
 
 def test_what_left_a_region_counts_for_an_hour() -> None:
     readings = HandReadings()
-    clock = SystemClock(None, readings)
-    egress = Egress(clock)
-    egress.book("alpha", 70, clock.now().elapsed_s)
+    egress = Egress(SystemClock(None, readings))
+    egress.book("alpha", 70)
     readings.wait(PERIOD_S / 2)
-    egress.book("alpha", 20, clock.now().elapsed_s)
+    egress.book("alpha", 20)
     assert (egress.left_bytes("alpha", 100), egress.left_bytes("beta", 100)) == (10, 100)
     readings.wait(PERIOD_S / 2 + 1.0)
     assert egress.left_bytes("alpha", 100) == 80
@@ -20,13 +19,11 @@ def test_what_left_a_region_counts_for_an_hour() -> None:
 
 def test_what_was_there_already_did_not_leave_and_makes_no_room_for_what_did() -> None:
     readings = HandReadings()
-    clock = SystemClock(None, readings)
-    egress = Egress(clock)
-    began_s = clock.now().elapsed_s
-    egress.book("alpha", 70, began_s)
+    egress = Egress(SystemClock(None, readings))
+    booking = egress.book("alpha", 70)
     readings.wait(PERIOD_S / 2)
-    egress.book("alpha", 60, clock.now().elapsed_s)
-    egress.book("alpha", -70, began_s)
+    egress.book("alpha", 60)
+    booking.sent_bytes = 0
     assert egress.left_bytes("alpha", 100) == 40
     readings.wait(PERIOD_S / 2 + 1.0)
     assert egress.left_bytes("alpha", 100) == 40
