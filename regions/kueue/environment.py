@@ -11,8 +11,9 @@ from typing import Any
 
 from regions.cluster import Queue
 from regions.kueue import names
-from regions.kueue.profile_rules import LAUNCHER_DIR, WORK_DIR
+from regions.kueue.profile_rules import LAUNCHER_DIR, WORK_DIR, is_protocol
 from regions.kueue.site import Site
+from regions.launcher import envelope
 
 LAUNCHER_FILE = "launcher.pyz"
 DEFAULTS = {"PYTHONUNBUFFERED": "1", "OMP_NUM_THREADS": "1", "HOME": WORK_DIR}
@@ -74,17 +75,24 @@ def command(queue: Queue, site: Site) -> list[str]:
 def environment(queue: Queue, site: Site) -> list[dict[str, Any]]:
     """Return the environment of the training container, in order of its names.
 
-    A run's own value under a name of the protocol or of the profile is left out.
+    A run's own value under a name of the protocol or of the profile is left out. What the broker
+    itself says is one variable, which the launcher opens: each variable of a container stands in
+    the JobSet, its job, every pod and Kueue's workload, once more by its name in what a cluster
+    keeps of who wrote which field, and all of that is encoded anew with each change of a status.
     """
-    fixed = {**site.profile.env, **_protocol(queue, site)}
-    values = {**DEFAULTS, **queue.env, **fixed}
+    said = {**queue.env, **site.profile.env}
+    own = {name: value for name, value in said.items() if not is_protocol(name)}
+    secrets = {name: secret for secret, name, _ in queue.secrets if name}
+    brokers = {**DEFAULTS, **said, **_protocol(queue, site)}
+    apart = own.keys() | secrets.keys() | _WHO.keys()
+    carried = {name: value for name, value in brokers.items() if name not in apart}
+    values = {**own, envelope.NAME: envelope.closed(carried)}
     found: dict[str, dict[str, Any]] = {
         name: {"name": name, "value": verbatim(value)} for name, value in values.items()
     }
-    for secret, name, _ in queue.secrets:
-        if name:
-            reference = {"name": secret, "key": name, "optional": False}
-            found[name] = {"name": name, "valueFrom": {"secretKeyRef": reference}}
+    for name, secret in secrets.items():
+        reference = {"name": secret, "key": name, "optional": False}
+        found[name] = {"name": name, "valueFrom": {"secretKeyRef": reference}}
     # Set last, because by these a process knows who it is.
     for name, path in _WHO.items():
         found[name] = {"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}}

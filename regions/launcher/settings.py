@@ -28,6 +28,9 @@
                              private directory)
 ===========================  ==============================================================
 
+A cluster may tell any of these, and any others, in the one variable ``BROKER_LAUNCH``
+(``envelope``).
+
 What the cluster sets beside these (``LOCAL_RANK``, ``MASTER_ADDR``, ``MASTER_PORT``,
 ``BROKER_RUN``, the user's own) is passed on as it is. The rule: a value that cannot be right is
 refused by name. Read ``read_settings`` first.
@@ -40,6 +43,7 @@ from dataclasses import dataclass
 from typing import Dict, Mapping, Optional, Tuple
 
 from regions.launcher import layout
+from regions.launcher.envelope import BadEnvelope, opened
 from regions.launcher.store import InvalidKey, location_of, path_of
 
 _OWN = (
@@ -108,6 +112,10 @@ def read_settings(environ: Mapping[str, str], command: Tuple[str, ...]) -> Setti
     """Read and check everything, or raise BadSettings."""
     if not command:
         raise BadSettings("no command to run was given")
+    try:
+        environ = opened(environ)
+    except BadEnvelope as error:
+        raise BadSettings(str(error)) from error
     world_size = _whole(environ, "WORLD_SIZE", 1, layout.MAX_RANKS)
     seconds = {name: _seconds(environ, name, default) for name, default in _DURATIONS.items()}
     exit_file = environ.get("BROKER_EXIT_FILE") or None

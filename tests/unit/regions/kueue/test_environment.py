@@ -1,6 +1,8 @@
 """What a process is told: the launcher reads it, users' words come through, nobody overrides it."""
 
+import json
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,6 +13,7 @@ from regions.kueue import names
 from regions.kueue.environment import Times, environment, times, verbatim
 from regions.kueue.manifest import build
 from regions.kueue.site import Bucket
+from regions.launcher import envelope
 from regions.launcher.settings import read_settings
 from tests.unit.regions.kueue.making import (
     PACKED,
@@ -21,6 +24,7 @@ from tests.unit.regions.kueue.making import (
     trainer_of,
 )
 
+GOLDEN = Path(__file__).parents[3] / "golden"
 UID = "0e6f1a8e-8a5b-4b0e-9f5e-0d9d3f6f7a11"
 
 
@@ -122,16 +126,52 @@ def test_a_run_overrides_defaults_and_neither_the_protocol_nor_the_profile() -> 
         "NCCL_DEBUG": "INFO",
     }
     _, env = started({"env": environment(make_queue(env=own), site), "command": []}, rank=1)
-    assert env["RANK"] == "1"
-    assert env["WORLD_SIZE"] == "2"
-    assert env["BROKER_STORE"] == "/stores/eu"
-    assert env["BROKER_MEMBER"] == UID
-    assert (env["BROKER_NODE"], env["BROKER_GANG"]) == ("node-7", "uid-of-gang")
-    assert env["BROKER_CLUSTER"] == "west"
-    assert env["NCCL_NET"] == "FasTrak"
-    assert env["NCCL_DEBUG"] == "INFO"
-    assert env["HOME"] == "/mine"
-    assert env["OMP_NUM_THREADS"] == "8"
+    settings = read_settings(env, ("true",))
+    assert (settings.rank, settings.world_size) == (1, 2)
+    assert settings.store == "/stores/eu"
+    assert (settings.member, settings.node, settings.gang) == (UID, "node-7", "uid-of-gang")
+    assert settings.cluster == "west"
+    told = settings.passed_on
+    assert (told["RANK"], told["WORLD_SIZE"]) == ("1", "2")
+    assert told["NCCL_NET"] == "FasTrak"
+    assert told["NCCL_DEBUG"] == "INFO"
+    assert told["HOME"] == "/mine"
+    assert told["OMP_NUM_THREADS"] == "8"
+
+
+def test_what_the_broker_says_is_one_variable_beside_what_run_profile_and_cluster_say() -> None:
+    site = make_site(profile=make_profile(env={"NCCL_NET": "FasTrak", "OMP_NUM_THREADS": "4"}))
+    own = {"MINE": "$(RANK)", "BROKER_LOSS_FIELD": "loss"}
+    entries = environment(make_queue(env=own, secrets=(("home", "HOME", ""),)), site)
+    assert [entry["name"] for entry in entries] == [
+        *("BROKER_GANG", "BROKER_LAUNCH", "BROKER_MEMBER", "BROKER_NODE"),
+        *("HOME", "MINE", "NCCL_NET", "OMP_NUM_THREADS", "RANK"),
+    ]
+    carried = json.loads(next(e["value"] for e in entries if e["name"] == envelope.NAME))
+    assert carried["BROKER_LOSS_FIELD"] == "loss"
+    assert carried.keys() & {"HOME", "OMP_NUM_THREADS", "MINE", "RANK", "BROKER_MEMBER"} == set()
+
+
+def test_a_profile_overrides_a_run_in_a_default_too() -> None:
+    site = make_site(profile=make_profile(env={"HOME": "/theirs"}))
+    _, env = started(trainer_of(build(make_queue(env={"HOME": "/mine"}), site, PACKED).jobset), 0)
+    assert read_settings(env, ("true",)).passed_on["HOME"] == "/theirs"
+
+
+@pytest.mark.parametrize("rank", [0, 1])
+def test_a_gang_is_told_what_one_of_the_first_build_was(rank: int) -> None:
+    """A variable for each value, then; no test may change what is recorded."""
+    recorded = json.loads((GOLDEN / "gangs" / "first.json").read_text())
+    jobset = build(make_queue(), make_site(), PACKED).jobset
+    was, now = (
+        read_settings(started(trainer_of(each), rank)[1], ("python", "train.py"))
+        for each in (recorded, jobset)
+    )
+    more = {"BROKER_NODE": "node-7", "BROKER_GANG": "uid-of-gang", "BROKER_CLUSTER": "west"}
+    assert now.passed_on == {**was.passed_on, **more}
+    assert now == replace(
+        was, node="node-7", gang="uid-of-gang", cluster="west", passed_on=now.passed_on
+    )
 
 
 def test_a_variable_is_set_once() -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from regions.launcher import envelope
 from regions.launcher.exchange import Exchange, Progress
 from regions.launcher.exits import BAD_CONFIGURATION, OF_CAUSE, exit_status
 from regions.launcher.pack import pack
@@ -75,6 +76,32 @@ def test_a_launcher_on_a_directory_starts_without_what_a_bucket_takes() -> None:
         [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
     )
     assert found.stdout == "[]\n"
+
+
+def test_what_stands_in_one_variable_is_read_as_if_each_had_its_own() -> None:
+    own = {"RANK": "1", "HOME": "/root", "MINE": "yes"}
+    told = {name: value for name, value in GOOD.items() if name != "RANK"} | {"HOME": "/work"}
+    settings = read_settings({**own, envelope.NAME: envelope.closed(told)}, ("true",))
+    assert settings == read_settings({**own, **told}, ("true",))
+    assert settings.passed_on == {
+        "RANK": "1",
+        "WORLD_SIZE": "2",
+        "MASTER_ADDR": "10.0.0.1",
+        "HOME": "/work",
+        "MINE": "yes",
+    }
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("", "x", "null", "[]", '{"A": 1}', '{"A": null}', '{"": "x"}', '{"A=B": "x"}'),
+        *('{"A": "\\u0000"}', '{"A": "\\ud800"}', "[" * 60_000, '{"WORLD_SIZE": "2"'),
+    ],
+)
+def test_one_variable_that_holds_no_variables_is_refused_by_its_name(text: str) -> None:
+    with pytest.raises(BadSettings, match=envelope.NAME):
+        read_settings({**GOOD, envelope.NAME: text}, ("true",))
 
 
 @pytest.mark.parametrize(
