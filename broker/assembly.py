@@ -115,6 +115,7 @@ async def assemble(
         looks=await stack.enter_async_context(Transfers(max_parallel=LOOKS_AT_ONCE)),
         copies=await stack.enter_async_context(Transfers(max_parallel=COPIES_AT_ONCE)),
         off_loop=in_thread,
+        clock=clock,
     )
     agents = make_agents(
         Parts(

@@ -9,8 +9,9 @@ concluded. Read ``Content.find`` first.
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Protocol, TypeVar
 
+from broker.loops.desk import Clock
+from broker.loops.errands import Errands, Work
 from broker.loops.off_loop import OffLoop
 from broker.model.checkpoint import CheckpointRef, EpochId
 from broker.model.intent import CheckpointFormat
@@ -36,9 +37,7 @@ from replicator.hashing import OnChunk, is_sha256
 from replicator.stores.checkup import Trial, try_out
 from replicator.stores.directory import DirectoryStore
 from replicator.stores.port import ContentReader, ContentStore, Entry
-from replicator.transfers import Ticket, TransferKey
-
-T = TypeVar("T")
+from replicator.transfers import TransferKey
 
 FORMATS: Mapping[CheckpointFormat, Format] = {
     CheckpointFormat.FILES: Format.FILES,
@@ -47,19 +46,6 @@ FORMATS: Mapping[CheckpointFormat, Format] = {
     CheckpointFormat.LIGHTNING: Format.LIGHTNING,
     CheckpointFormat.ORBAX: Format.ORBAX,
 }
-
-
-class Work(Protocol):
-    """Runs file work, at most one piece per key: ``replicator.transfers.Transfers``."""
-
-    @property
-    def in_flight(self) -> tuple[Ticket[object], ...]:
-        """All that is under way."""
-        ...
-
-    def start(self, key: TransferKey, work: Callable[[OnChunk], T]) -> Ticket[T]:
-        """Begin a piece of work, or return the one under way for its key."""
-        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,40 +78,6 @@ class Finding:
     settling: tuple[int, ...] = ()
 
 
-class Errands:
-    """Pieces of work that were begun, until somebody asks for their outcome."""
-
-    def __init__(self, work: Work) -> None:
-        self._work = work
-        self._tickets: dict[TransferKey, Ticket[object]] = {}
-
-    async def ask(self, key: TransferKey, job: Callable[[OnChunk], T]) -> T | None:
-        """Begin the job unless it is under way; return its value once, when it is done.
-
-        Raises what the job raised. None: it is under way.
-        """
-        ticket: Ticket[T] = self._tickets.get(key) or self._work.start(key, job)  # type: ignore[assignment]
-        if not ticket.is_done:
-            self._tickets[key] = ticket  # type: ignore[assignment]  # one key, one kind of job
-            return None
-        self._tickets.pop(key, None)
-        return await ticket.wait()
-
-    def forget(self, key: TransferKey) -> None:
-        """Ask for an outcome no more; what is under way goes on."""
-        self._tickets.pop(key, None)
-
-    def done_bytes(self, key: TransferKey) -> int | None:
-        """Return how far a piece of work is, or came; None once its outcome was told."""
-        ticket = self._tickets.get(key)
-        return None if ticket is None else ticket.done_bytes
-
-    @property
-    def is_busy(self) -> bool:
-        """Whether something is under way, or its outcome was not asked for yet."""
-        return bool(self._tickets)
-
-
 class Content:
     """The stores of all regions, and the broker's own store of uploaded bundles.
 
@@ -141,13 +93,14 @@ class Content:
         looks: Work,
         copies: Work,
         off_loop: OffLoop,
+        clock: Clock,
     ) -> None:
         self.stores = stores
         self._uploads = uploads
         self._off_loop = off_loop
         self._settling = Settling()
-        self.looks = Errands(looks)
-        self.copies = Errands(copies)
+        self.looks = Errands(looks, clock)
+        self.copies = Errands(copies, clock)
 
     async def bundle_in(self, region: str, digest: str) -> bool | None:
         """Bring a bundle into a region; True when it stands there, read and found to be whole.

@@ -176,6 +176,7 @@ class _Opened:
             looks=work,
             copies=work,
             off_loop=in_thread,
+            clock=clock,
         )
         bundles = BundleFolder(folder / "bundles")
         bundles.prepare()

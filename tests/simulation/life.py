@@ -164,6 +164,7 @@ class Life:
             looks=SimWork(self, 0.2),
             copies=SimWork(self, 0.8),
             off_loop=at_once,
+            clock=clock,
         )
         assert self.log is not None
         return Parts(

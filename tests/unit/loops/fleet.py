@@ -248,6 +248,7 @@ async def brokered(stage: Stage, data: Path) -> AsyncIterator[Fleet]:
             looks=looks,
             copies=copies,
             off_loop=in_thread,
+            clock=clock,
         )
         agents = make_agents(
             Parts(

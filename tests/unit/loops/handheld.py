@@ -262,6 +262,7 @@ async def _made(
                 looks=AtOnce(),
                 copies=AtOnce(),
                 off_loop=at_once,
+                clock=clock,
             ),
             bundles=NoBundles(),
             regions_needing_image=frozenset(),

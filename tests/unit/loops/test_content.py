@@ -11,6 +11,7 @@ from broker.loops.content import Content, Finding, Troubled
 from broker.loops.off_loop import at_once
 from broker.model.checkpoint import EpochId
 from broker.model.intent import CheckpointFormat
+from broker.runtime.clock import SystemClock
 from replicator.bundle import bundle_name, check_bundle, store_bundle
 from replicator.checkpoint.paths import CheckpointPath
 from replicator.checkpoint.settling import SETTLE_S
@@ -19,6 +20,7 @@ from replicator.stores.port import ContentStore
 from replicator.transfers import Transfers
 from tests.fakes.checkpoints import marker_of, save, save_partial, unheard
 from tests.fakes.object_store import MemoryObjectStore
+from tests.fakes.readings import HandReadings
 
 EPOCH = EpochId(number=1, nonce="abc")
 
@@ -35,6 +37,7 @@ def alpha(store: ContentStore, work: Transfers, uploads: ContentStore | None = N
         looks=work,
         copies=work,
         off_loop=at_once,
+        clock=SystemClock(None, HandReadings()),
     )
 
 

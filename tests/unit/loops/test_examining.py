@@ -19,6 +19,7 @@ from broker.loops.outposts import Outpost, Outposts
 from broker.loops.sight import ClusterSight
 from broker.model.check import ClusterCheck
 from broker.model.reasons import Reason
+from broker.runtime.clock import SystemClock
 from regions.cluster import StoreClaims
 from regions.examined import Finding
 from replicator.errors import StoreForbidden
@@ -27,6 +28,7 @@ from replicator.stores.port import ContentStore, Entry
 from replicator.transfers import Transfers
 from tests.fakes.images import FakeRegistries, make_book
 from tests.fakes.object_store import MemoryObjectStore
+from tests.fakes.readings import HandReadings
 from tests.unit.loops.handheld import ScriptedCluster
 from tests.unit.loops.seeing import observation
 from tests.unit.placement.pictures import make_cluster, make_flavor
@@ -67,7 +69,12 @@ def looked(claims: StoreClaims | None = NAMED, **changes: Any) -> Looked:
 def content(**stores: ContentStore) -> Content:
     work = Transfers(max_parallel=1)
     return Content(
-        stores=stores, uploads=MemoryObjectStore(), looks=work, copies=work, off_loop=at_once
+        stores=stores,
+        uploads=MemoryObjectStore(),
+        looks=work,
+        copies=work,
+        off_loop=at_once,
+        clock=SystemClock(None, HandReadings()),
     )
 
 
