@@ -180,7 +180,6 @@ def _jobset(queue: Queue, site: Site, program: str) -> dict[str, Any]:
         labels[PRIORITY_LABEL] = priority
     annotations = {
         names.TOLD: names.told_annotation(queue.labels),
-        names.RUN_NAME: queue.run_name,
         names.PLACED: queue.placement,
         names.KEYED: queue.run_key,
         names.FLAVOR: queue.flavor,
@@ -216,9 +215,7 @@ def _jobset(queue: Queue, site: Site, program: str) -> dict[str, Any]:
 
 
 def _job(queue: Queue, site: Site, program: str) -> dict[str, Any]:
-    template = pod_template(queue, site, launcher=program)
     return {
-        "metadata": {"labels": template["metadata"]["labels"]},
         "spec": {
             "completionMode": "Indexed",
             "parallelism": queue.gang.ranks,
@@ -226,7 +223,7 @@ def _job(queue: Queue, site: Site, program: str) -> dict[str, Any]:
             "backoffLimit": 0,
             # A rank that is on its way out is not yet gone: two of one rank never run.
             "podReplacementPolicy": "Failed",
-            "template": template,
+            "template": pod_template(queue, site, launcher=program),
         },
     }
 

@@ -25,7 +25,7 @@ PLACED, KEYED = PREFIX + "placement-id", PREFIX + "run-key-id"
 LAUNCHER_PART, OCCUPIED_PART, MEMBER_PART = "launcher", "occupied", "member"
 """Values of the label ``PART``, of what is no gang: the program, a name that is taken, and what the
 cluster was set up with."""
-FLAVOR, RUN_NAME = PREFIX + "flavor", PREFIX + "run-name"
+FLAVOR = PREFIX + "flavor"
 OFFERED, OWN = PREFIX + "offered-as", PREFIX + "own-priority"
 """Annotations of the JobSet: what the placement is, word for word, the capacity type that it was
 offered as, and the priority of its run, which it is raised to with its grant."""
@@ -90,18 +90,29 @@ def launcher_name(packed: bytes) -> str:
 
 
 def labels(told: Mapping[str, str], *, placement: str, run_key: str) -> dict[str, str]:
-    """Return the labels that every object of a placement carries.
+    """Return the labels of a placement's own objects: those of its pods, and of which log it is.
 
-    ``told`` are the order's own: ``team``, ``owner``, ``run``, ``capacity_type``, ``log``; what is
-    not among them is left out. ``placement`` and ``run_key`` are the order's, whatever it told.
+    ``placement`` and ``run_key`` are the order's, whatever it told.
     """
-    known = {"team": TEAM, "owner": OWNER, "capacity_type": CAPACITY_TYPE, "log": LOG}
+    found = {RUN_KEY: label_value(run_key), **pod_labels(told, placement=placement)}
+    if told.get("log"):
+        found[LOG] = label_value(told["log"])
+    return dict(sorted(found.items()))
+
+
+def pod_labels(told: Mapping[str, str], *, placement: str) -> dict[str, str]:
+    """Return the labels that a placement's pods carry: what people and selectors find them by.
+
+    ``told`` are the order's own: ``team``, ``owner``, ``run``, ``capacity_type``; what is not among
+    them is left out. No more than these, for each stands in every object that holds the template.
+    """
+    known = {"team": TEAM, "owner": OWNER, "capacity_type": CAPACITY_TYPE}
     found = {label: told[name] for name, label in known.items() if told.get(name)}
     if told.get("run"):
         # ``teams/vision/runs/one``: the last part is what people know it by; the team stands beside
         # it, and the whole of it in the annotation.
         found[RUN] = told["run"].rsplit("/", 1)[-1]
-    found |= {PLACEMENT: placement, RUN_KEY: run_key, MANAGED_BY: MANAGER}
+    found |= {PLACEMENT: placement, MANAGED_BY: MANAGER}
     return {name: label_value(value) for name, value in sorted(found.items())}
 
 

@@ -34,7 +34,7 @@ def pod_template(queue: Queue, site: Site, *, launcher: str) -> dict[str, Any]:
         annotations |= _GCSFUSE
     return {
         "metadata": {
-            "labels": names.labels(queue.labels, placement=queue.placement, run_key=queue.run_key),
+            "labels": names.pod_labels(queue.labels, placement=queue.placement),
             "annotations": annotations,
         },
         "spec": _spec(queue, site, launcher),

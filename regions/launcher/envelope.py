@@ -18,8 +18,8 @@ class BadEnvelope(ValueError):
 
 def closed(variables: Mapping[str, str]) -> str:
     """Return the variables as the value of the one that carries them."""
-    # With blanks, so that it is folded where people look at it.
-    return json.dumps(dict(variables), sort_keys=True)
+    # Blanks between them, so that it is folded there where people look at it.
+    return json.dumps(dict(variables), sort_keys=True, separators=(", ", ":"))
 
 
 def opened(environ: Mapping[str, str]) -> Mapping[str, str]:

@@ -140,6 +140,9 @@ def test_every_object_says_whose_it_is() -> None:
         assert labels[names.PLACEMENT] == "k3v9q0aa1b2c"
         assert labels[names.MANAGED_BY] == names.MANAGER
     assert names.read_told(manifest.jobset["metadata"]["annotations"]) == make_queue().labels
+    # The job between them is found by its owner, and nobody looks for it by a label.
+    (replicated,) = manifest.jobset["spec"]["replicatedJobs"]
+    assert replicated["template"].keys() == {"spec"}
 
 
 def test_the_enclave_goes_with_the_very_jobset_it_was_made_for() -> None:

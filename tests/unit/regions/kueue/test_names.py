@@ -75,6 +75,13 @@ def test_labels_name_team_owner_run_placement_and_capacity_type() -> None:
     assert found[names.CAPACITY_TYPE] == "SPOT"
     assert found[names.OWNER].startswith("ada-l-ada-example-org-")
     assert found.items() >= names.selector("p1").items()
+    # A pod is of a JobSet that says more: of it there are many, and each is written many times.
+    pods = names.pod_labels(told, placement="p1")
+    assert found == pods | {names.LOG: names.label_value("a" * 80), names.RUN_KEY: "run1"}
+    assert pods.keys() == {
+        *(names.TEAM, names.OWNER, names.RUN, names.PLACEMENT, names.CAPACITY_TYPE),
+        names.MANAGED_BY,
+    }
 
 
 @given(placements)

@@ -143,14 +143,24 @@ async def test_another_order_of_the_same_name_is_refused_for_good(
 MARKED = {**make_queue().labels, "log": "0123456789abcdef"}
 
 
-async def test_a_gang_that_an_earlier_build_made_is_the_orders_own(stage: Stage) -> None:
-    """Its digest is of what an order said then; no test may change what is recorded."""
-    recorded = json.loads((GOLDEN / "gangs" / "first.json").read_text())
-    recorded["metadata"] |= {"uid": "of-old", "resourceVersion": "1"}
-    stage.shelf.objects[f"{GANGS}/{recorded['metadata']['name']}"] = recorded
-    assert recorded["metadata"]["annotations"][names.ORDER] != digest(
-        what_stays(make_queue(labels=MARKED))
-    )
+def recorded(build: str) -> Json:
+    """A gang as a build made it; no test may change what is recorded."""
+    gang: Json = json.loads((GOLDEN / "gangs" / f"{build}.json").read_text())
+    return gang
+
+
+def test_the_digest_of_an_earlier_build_is_of_what_an_order_said_then() -> None:
+    told = recorded("first")["metadata"]["annotations"]
+    assert told[names.ORDER] != digest(what_stays(make_queue(labels=MARKED)))
+
+
+@pytest.mark.parametrize("build", ["first", "second"])
+async def test_a_gang_that_an_earlier_build_made_is_the_orders_own(
+    stage: Stage, build: str
+) -> None:
+    gang = recorded(build)
+    gang["metadata"] |= {"uid": "of-old", "resourceVersion": "1"}
+    stage.shelf.objects[f"{GANGS}/{gang['metadata']['name']}"] = gang
     assert await stage.orders.carry_out(make_queue(labels=MARKED)) == Outcome(is_done=True)
     assert stage.seen().meta.uid == "of-old"
     # What keeps it apart from others is made anew, if it was not there.
@@ -314,7 +324,7 @@ async def test_who_was_refused_its_priority_is_shown_so_until_it_has_it(stage: S
 
     async def warning() -> str:
         await stage.orders.raise_priority(gang)
-        return stage.orders.refusals.shown([shown])["p"].warning
+        return stage.orders.refusals.shown([(shown, True)])["p"].warning
 
     stage.shelf.failing = {("PATCH", where): (503, "etcd leader changed")}
     assert await warning() == ""
@@ -325,4 +335,4 @@ async def test_who_was_refused_its_priority_is_shown_so_until_it_has_it(stage: S
     stage.shelf.failing = {("PATCH", where): (403, "jobsets is forbidden")}
     assert await warning() != ""
     assert stage.orders.refusals.shown([]) == {}
-    assert stage.orders.refusals.shown([shown])["p"].warning == ""
+    assert stage.orders.refusals.shown([(shown, True)])["p"].warning == ""
