@@ -85,10 +85,11 @@ def where(run: run_pb2.Run) -> str:
 
 
 def submit(daemon: Daemon, **env: str) -> None:
-    work = daemon.data / "work"
+    work, meeting = daemon.data / "work", daemon.data / "meeting"
     work.mkdir()
+    meeting.mkdir()
     (work / "train.py").write_text((TREE / "tests" / "cli" / "train.py").read_text())
-    said = {"PYTHONPATH": str(TREE), **env}
+    said = {"PYTHONPATH": str(TREE), "MEETING": str(meeting), **env}
     words = [word for name, value in said.items() for word in ("--env", f"{name}={value}")]
     regions = ("--region", HOME, "--region", NEXT)
     asked = ("submit", "--name", "digits", "--hardware", "2x1xH100", "--capacity", "spot")
@@ -118,6 +119,7 @@ def test_a_run_moves_between_buckets_and_resumes(
             "it trains in the other region",
         )
         assert re.search(r"begins after step [1-9]", broker(daemon, "logs", "digits"))
+        assert "did not answer its drain" not in broker(daemon, "timeline", "digits")
         broker(daemon, "cancel", "digits")
     stored = fake.cloud.bucket(f"of-{other}").objects
     assert any(name.endswith("/_REPLICA.json") for name in stored)
