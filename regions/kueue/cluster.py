@@ -280,6 +280,7 @@ class KueueCluster:
     ) -> ClusterObservation:
         found = list(shown)
         told = [(each.seen, each.evidence) for each in found]
+        self._orders.refusals.forget(each.seen.uid for each in found if self._is_raised(each))
         placements = self._orders.refusals.shown(each.seen for each in found)
         partial, queues = [*self._survey.partial(scene)], self._survey.queues
         report = self._survey.told()
@@ -307,6 +308,12 @@ class KueueCluster:
             known=(*facts(told, wall_s), *self._survey.known, *report.known),
             notes=(*self._survey.doubts, *self._api.time.doubts(), *report.notes),
         )
+
+    def _is_raised(self, shown: Shown) -> bool:
+        """Whether a gang is seen to have the priority of its grant."""
+        if shown.evidence is None or not self._survey.priority_classes.is_known:
+            return False
+        return not self._orders.is_low(shown.evidence.job_set)
 
     # ---- acting ----
 

@@ -28,6 +28,11 @@ class Refusals:
                 f" refuses to raise it: {cleaned(outcome.message)}"
             )
 
+    def forget(self, uids: Iterable[str]) -> None:
+        """Show these no longer: what was refused to us was done by somebody else since."""
+        for uid in uids:
+            self._refused.pop(uid, None)
+
     def shown(self, seen: Iterable[PlacementSeen]) -> Mapping[str, PlacementSeen]:
         """Return placements by their id, with what was refused to them; others are forgotten."""
         found = {each.placement: each for each in seen}

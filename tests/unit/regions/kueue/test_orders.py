@@ -324,7 +324,7 @@ async def test_who_was_refused_its_priority_is_shown_so_until_it_has_it(stage: S
 
     async def warning() -> str:
         await stage.orders.raise_priority(gang)
-        return stage.orders.refusals.shown([(shown, True)])["p"].warning
+        return stage.orders.refusals.shown([shown])["p"].warning
 
     stage.shelf.failing = {("PATCH", where): (503, "etcd leader changed")}
     assert await warning() == ""
@@ -335,4 +335,4 @@ async def test_who_was_refused_its_priority_is_shown_so_until_it_has_it(stage: S
     stage.shelf.failing = {("PATCH", where): (403, "jobsets is forbidden")}
     assert await warning() != ""
     assert stage.orders.refusals.shown([]) == {}
-    assert stage.orders.refusals.shown([(shown, True)])["p"].warning == ""
+    assert stage.orders.refusals.shown([shown])["p"].warning == ""
