@@ -154,7 +154,8 @@ class ReportPlacement:
     ``next_action`` is what follows when it says just that for ``patience_s`` seconds. ``nodes`` is
     how its machines came and went, oldest first, empty when the cluster does not tell the times.
     ``expected_s`` is when the cluster expects what it waits for, ``machines_end_s`` when the first
-    of its machines is given back as planned (broker seconds); None: it names no time.
+    of its machines is given back as planned (broker seconds); None: it names no time. ``word`` is
+    the cluster's own for what keeps it from its start and only its user can mend, None for nothing.
     """
 
     placement: str
@@ -168,6 +169,7 @@ class ReportPlacement:
     nodes: tuple[NodesFrom, ...] = ()
     expected_s: float | None = None
     machines_end_s: float | None = None
+    word: ClusterWord | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

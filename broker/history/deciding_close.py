@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from broker.history.causes import OWN_ENDS, loss_class, placement_end
-from broker.history.charging import spent
+from broker.history.charging import is_kept_from_start, spent
 from broker.history.commands import CloseEpoch, RefuseCheckpoint
 from broker.history.context import Context
 from broker.history.deciding_checkpoint import refuse
@@ -57,6 +57,7 @@ def decide_close(run: Run, command: CloseEpoch, context: Context) -> tuple[RunEv
     _check_rule(epoch, command)
     completed, refs, warned = _found(run, epoch, command)
     verdict = _charged(_verdict(run, epoch, command), has_saved=bool(refs))
+    verdict = _kept_from_start(run, epoch, command, verdict)
     sealed = Sealed(
         epoch=epoch.id,
         rule=command.rule,
@@ -136,6 +137,14 @@ def _charged(verdict: Verdict, *, has_saved: bool) -> Verdict:
     if verdict.reason is not Reason.TRANSIENT_FAULT or has_saved:
         return verdict
     return replace(verdict, failure=FailureClass.USER)
+
+
+def _kept_from_start(run: Run, epoch: Epoch, command: CloseEpoch, verdict: Verdict) -> Verdict:
+    """Leave to the end of its placement what is counted then: that its user's fault kept it."""
+    placement = run.placements[epoch.placement]
+    is_kept = is_kept_from_start(placement, verdict.reason, command.word)
+    is_no_start = command.rule is CloseRule.NEVER_STARTED
+    return replace(verdict, failure=None) if is_no_start and is_kept else verdict
 
 
 def _was_revoked(epoch: Epoch, stop: Why) -> bool:

@@ -3,7 +3,14 @@
 from typing import assert_never
 
 from broker.history.causes import loss_class
-from broker.history.charging import is_charged, spent_at_the_gate
+from broker.history.charging import (
+    is_charged,
+    is_kept_from_start,
+    last_word,
+    may_be_kept,
+    spent_at_the_gate,
+    spent_before_start,
+)
 from broker.history.commands import (
     AddPlacement,
     EndPlacement,
@@ -28,9 +35,10 @@ from broker.history.events import (
 )
 from broker.history.refusals import Code, Refused
 from broker.model.billing import final_bill
+from broker.model.capacity_seen import ClusterWord
 from broker.model.intent import CapacityType
 from broker.model.policy import TeamStanding
-from broker.model.reasons import Reason
+from broker.model.reasons import FailureClass, Reason
 from broker.model.run import Placement, Purpose, Run, Site
 from broker.model.states import PlacementState, RunState
 
@@ -188,6 +196,7 @@ def _report(run: Run, placement: Placement, command: ReportPlacement) -> tuple[R
         nodes=command.nodes,
         expected_s=command.expected_s,
         machines_end_s=command.machines_end_s,
+        word=last_word(run, placement, command.word),
     )
     if not _is_known(placement, seen):
         events.append(seen)
@@ -214,7 +223,16 @@ def _is_known(placement: Placement, seen: PlacementSeen) -> bool:
         placement.arrival,
         placement.cluster_uid,
     ) == (seen.state, seen.reason, seen.message, seen.arrival, seen.cluster_uid)
+    is_same = is_same and is_same_word(placement.word, seen.word)
     return placement.was_queued and is_same and knows_times(placement, seen)
+
+
+def is_same_word(known: ClusterWord | None, told: ClusterWord | None) -> bool:
+    """Return whether two words are one: what a cluster says of it in detail may change each time.
+
+    It counts the tries of a pull, and names another of the gang's pods.
+    """
+    return (known and known.word) == (told and told.word)
 
 
 def knows_times(placement: Placement, seen: PlacementSeen | ReportPlacement) -> bool:
@@ -289,8 +307,9 @@ def _end(
         message = f"{region} has not been seen whole since the log was restored"
         raise Refused(Reason.NOT_SEEN_SINCE_RESTORE, message)
     bill, gone_s = final_bill(placement, command.nodes, context.now)
-    failure = loss_class(command.reason)
-    charged = is_charged(run, command.end, command.reason)
+    is_kept = is_kept_from_start(placement, command.reason, command.word)
+    failure = FailureClass.USER if is_kept else loss_class(command.reason)
+    charged = may_be_kept(run) if is_kept else is_charged(run, command.end, command.reason)
     ended = PlacementEnded(
         placement=placement.id,
         end=command.end,
@@ -302,10 +321,17 @@ def _end(
         word=command.word,
         is_charged=charged,
     )
-    last = spent_at_the_gate(run, failure, command.message) if charged else None
+    last = None
+    if charged and is_kept:
+        last = spent_before_start(run, placement, command.message)
+    elif charged:
+        last = spent_at_the_gate(run, failure, command.message)
     if last is None:
         return (ended,)
     reason, message = last
+    word = command.word or placement.word
+    if is_kept and word is not None and word.advice and word.advice not in message:
+        message = f"{message}. {word.advice}"
     over = Ended(state=RunState.FAILED, reason=reason, message=message, failure=failure)
     left = withdraw_waiting(run, Reason.RUN_ENDED, message, but=placement.id)
     return (ended, *left, over)

@@ -118,8 +118,7 @@ class PlacementSeen:
 
     ``next_action`` follows once it has stood so for ``patience_s`` seconds. ``nodes`` is since
     when it has how many machines, oldest first; empty: as the arrival counts them, from now on.
-    ``expected_s`` is when its cluster expects what it waits for, ``machines_end_s`` when the first
-    of its machines is given back as planned (broker seconds); None: no time was named.
+    ``expected_s``, ``machines_end_s`` and ``word`` are as in ReportPlacement.
     """
 
     placement: str
@@ -133,6 +132,7 @@ class PlacementSeen:
     nodes: tuple[NodesFrom, ...] = ()
     expected_s: float | None = None
     machines_end_s: float | None = None
+    word: ClusterWord | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

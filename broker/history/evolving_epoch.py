@@ -199,7 +199,8 @@ def _passed(
     began_s = now_s if since_s is None else min(max(since_s, placement.entered_s), now_s)
     before = tuple(one for one in nodes if one.at_s <= began_s)
     stood = replace(placement, meter=told(placement, before, began_s))
-    running = enter(stood, PlacementState.RUNNING, why, began_s)
+    # What was in the way of its start is no more.
+    running = replace(enter(stood, PlacementState.RUNNING, why, began_s), word=None)
     return replace(running, meter=told(running, nodes[len(before) :], now_s))
 
 
@@ -251,7 +252,8 @@ def _sealed(run: Run, epoch: Epoch, event: Sealed, at: Moment) -> Run:
         for c in seal(run, event.checkpoints, epoch.region)
         if c.is_sealed or c.ref.epoch != epoch.id
     )
-    placement = replace(placement_of(run, epoch.placement), word=event.word)
+    placement = placement_of(run, epoch.placement)
+    placement = replace(placement, word=event.word or placement.word)
     return replace(
         run, epochs=_put(run, closed), checkpoints=counts, placements=put(run, placement)
     )

@@ -148,6 +148,7 @@ def _seen(placement: Placement, event: PlacementSeen, at: Moment) -> Placement:
         was_queued=True,
         expected_s=event.expected_s,
         machines_end_s=_last_known(event.machines_end_s, placement.machines_end_s),
+        word=event.word,
     )
 
 

@@ -7,6 +7,7 @@ that the log holds already yields nothing there, so telling it again is harmless
 
 from collections.abc import Iterator
 
+from broker.history.charging import last_word
 from broker.history.commands import (
     EndPlacement,
     RecordDrainAck,
@@ -17,16 +18,16 @@ from broker.history.commands import (
     RunCommand,
     WarnRun,
 )
-from broker.history.deciding_placement import knows_times
+from broker.history.deciding_placement import is_same_word, knows_times
 from broker.history.thinning import progress_every_s
 from broker.loops.sight import ClusterSight, furthest
-from broker.loops.telling import wrong_word_of
+from broker.loops.telling import word_of, wrong_word_of
 from broker.loops.translate import SENTENCE_MAX, SaidEnd, end_of, machines_of, report_of, vanished
 from broker.model.bill import NodesFrom
 from broker.model.capacity_seen import ClusterWord
 from broker.model.moment import Moment
 from broker.model.policy import RegionPolicy
-from broker.model.reasons import Reason
+from broker.model.reasons import FailureClass, Reason
 from broker.model.run import Epoch, Placement, Run
 from broker.model.states import PlacementState
 from broker.placement.patience import is_back, patience_s, row_for
@@ -177,6 +178,8 @@ def _is_known(placement: Placement, report: ReportPlacement) -> bool:
     is_same = placement.was_queued and placement.state is report.state
     if not is_same or not knows_times(placement, report):
         return False
+    if not is_same_word(placement.word, report.word):
+        return False
     return (
         placement.why.reason,
         placement.why.message,
@@ -203,7 +206,14 @@ def _report(
         nodes=machines_of(placement, seen, sight.seen_s),
         expected_s=_at_s(seen.eta_s, sight) if said.reason is Reason.WAITING_FOR_FLEX else None,
         machines_end_s=_at_s(seen.ends_s, sight),
+        word=last_word(run, placement, None if is_running else _for_the_user(seen)),
     )
+
+
+def _for_the_user(seen: PlacementSeen) -> ClusterWord | None:
+    """Return the word for what keeps a gang from its start and only its user can mend."""
+    word = word_of(seen)
+    return word if word is not None and word.failure is FailureClass.USER else None
 
 
 def _at_s(in_s: float | None, sight: ClusterSight) -> float | None:

@@ -202,8 +202,9 @@ class Forecast:
 class Offer:
     """One place a run could start: where, on what, at what price, how soon.
 
-    ``failed_s`` is how long ago it gave this very run no nodes, with no newer evidence that it now
-    would; None where that is not so. Such a place is a last resort.
+    ``failed_s`` is how long ago it failed this very run, by giving it no nodes or by lacking what
+    its user has to bring, with no newer evidence that it now would not; None where that is not so.
+    Such a place is a last resort.
     """
 
     key: FlavorKey

@@ -101,7 +101,8 @@ class Placement:
     machines while it is live, ``bill`` is what they came to once it has ended. ``expected_s`` is
     when its cluster expects what it waits for, ``machines_end_s`` when the first of its machines is
     given back as planned; None: no time was named. ``first_given`` is since when each reason of its
-    present state is known. ``word`` is its cluster's own for its end, None where nothing was wrong.
+    present state is known. ``word`` is its cluster's own for its end, None where nothing was wrong;
+    until then for what keeps it from its start and only its user can mend, None for nothing.
     """
 
     id: str

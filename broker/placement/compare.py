@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from broker.model.capacity import Comparison, Offer
 from broker.model.moment import Moment
 from broker.model.reasons import Reason
-from broker.model.run import Run
+from broker.model.run import Placement, Run
+from broker.placement.backoff import was_kept
 from broker.placement.choose import Chosen, block_of, counted, ranked
 from broker.placement.feasible import Question
 from broker.placement.fit import words_of
@@ -135,14 +136,19 @@ def _set_aside(run: Run, offer: Offer) -> Compared:
         kind = words_of(last_rung(run))
         message = f"max wait has passed, and only {kind} is tried from then on"
         return _held_back(offer, Reason.MAX_WAIT_PASSED, message)
+    ago = f"{duration(offer.failed_s)} ago"
+    here = [leg for leg in run.placements.values() if _place_of(leg) == _place(offer)]
+    message = (
+        f"it gave the run no nodes {ago}, and nothing newer says that "
+        f"{count_of(offer.gpus, 'GPU')} come"
+    )
+    if here and was_kept(here[-1]):
+        message = f"it was tried there in vain {ago}, for what only its user can mend"
     return Compared(
         offer=offer,
         comparison=Comparison.LAST_RESORT,
         reason=Reason.RECENTLY_FAILED_HERE,
-        message=(
-            f"it gave the run no nodes {duration(offer.failed_s)} ago, and nothing newer says that "
-            f"{count_of(offer.gpus, 'GPU')} come"
-        ),
+        message=message,
     )
 
 
@@ -177,6 +183,10 @@ def _behind(run: Run, value: _Value, first: _Value, *, is_taken: bool) -> Compar
 
 def _place(offer: Offer) -> tuple[object, int]:
     return offer.key, offer.hardware_index
+
+
+def _place_of(leg: Placement) -> tuple[object, int]:
+    return leg.site.key, leg.site.hardware_index
 
 
 def _dollars(amount: float) -> str:

@@ -13,7 +13,7 @@ from broker.model.reasons import Reason
 from broker.model.run import Placement, Purpose, Run, Why
 from broker.model.states import PlacementState
 from broker.placement.assess import assess, mismatches
-from broker.placement.backoff import ready_at_s
+from broker.placement.backoff import kept_last, ready_at_s
 from broker.placement.choices import SayWait
 from broker.placement.choose import Chosen, choose
 from broker.placement.compare import Compared, compared
@@ -134,12 +134,7 @@ def say_no_place(view: View, run: Run, found: Assessment, choice: Chosen, now: M
     """Say why a run has no leg."""
     not_before_s = ready_at_s(run)
     if not_before_s is not None and not_before_s > now.elapsed_s:
-        return SayWait(
-            reason=Reason.COMMAND_FAILED,
-            message=f"its command failed {times(run.user_failures)}, so it pauses",
-            next_action="it is started again",
-            next_at_s=not_before_s,
-        )
+        return _pause(run, not_before_s)
     reason, message = _no_place(view, run, found, choice.blocked)
     usual, usual_s = "every offer is looked at again", LOOK_S
     if reason is Reason.NEVER_FITS:
@@ -150,6 +145,21 @@ def say_no_place(view: View, run: Run, found: Assessment, choice: Chosen, now: M
         usual_s = max(1.0, choice.dearer_at_s - now.elapsed_s)
     action, at_s = next_step(run, found.reserve_s, now, usual, usual_s)
     return SayWait(reason=reason, message=message, next_action=action, next_at_s=at_s)
+
+
+def _pause(run: Run, until_s: float) -> SayWait:
+    """Say that a run is left alone for a while: by what failed last, its command or a start."""
+    last, count = kept_last(run), times(run.user_failures)
+    reason, message = Reason.COMMAND_FAILED, f"its command failed {count}, so it pauses"
+    if last is not None and last.why.reason is not Reason.COMMAND_FAILED:
+        reason = last.why.reason
+        message = f"{last.why.message}; it failed {count}, so it pauses"
+    return SayWait(
+        reason=reason,
+        message=message,
+        next_action="it is started again",
+        next_at_s=until_s,
+    )
 
 
 def gives_up_s(view: View, run: Run, now: Moment) -> float:

@@ -5,7 +5,7 @@ None; the first that answers is the one kept, so the checks stand from what can 
 what passes by itself. Read ``refuse``.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from decimal import Decimal
 
@@ -16,6 +16,8 @@ from broker.model.moment import Moment
 from broker.model.reasons import Reason
 from broker.model.run import Placement, Run
 from broker.model.states import PlacementEnd, PlacementState
+from broker.placement import backoff
+from broker.placement.backoff import was_kept
 from broker.placement.content import saved_s
 from broker.placement.fit import Answer, misfit
 from broker.placement.patience import STUCK_CAUSES, was_put_out
@@ -173,7 +175,14 @@ def _own_past(ask: Question) -> Answer:
     if not _is_failure(leg):
         return None
     age_s, pause_s = ask.now.since(leg.entered_s), PAUSE_MIN_S
-    if failed_for_s(ask) is not None:
+    if was_kept(leg):
+        if _is_another_to_decide(ask.run):
+            return (
+                Reason.RECENTLY_FAILED_HERE,
+                f"it was tried there in vain{_why(leg)}, and another place is to decide now",
+            )
+        pause_s = max(pause_s, backoff.pause_s(_tries_in_vain(ask)))
+    elif failed_for_s(ask) is not None:
         outlook = ask.view.outlook(ask.flavor, ask.now.elapsed_s, ask.option.gpus)
         pause_s = max(pause_s, outlook.look_again_s)
     if age_s >= pause_s:
@@ -188,19 +197,22 @@ def _own_past(ask: Question) -> Answer:
 
 
 def failed_for_s(ask: Question) -> float | None:
-    """Return how long ago the place gave this run no nodes, None when that says nothing now.
+    """Return how long ago the place failed this run, None when that says nothing now.
 
-    It says nothing once as many nodes are seen free, or came to others that asked later, or once
-    the news has faded to half its weight. Where nobody was let in, free nodes say nothing.
+    That it gave no nodes says nothing once as many are seen free, or came to others that asked
+    later. Where nobody was let in, free nodes say nothing; what only the run's user can mend no
+    news of the cluster tells. All of it says nothing once it has faded to half its weight.
     """
     leg = _last_leg(ask)
     if leg is None or leg.is_live:
         return None
-    cause = _cause(leg)
-    if cause not in _NO_NODES | _NO_WAY_IN:
-        return None
     age_s, flavor = ask.now.since(leg.entered_s), ask.flavor
     if age_s >= ask.standing.policy.patience.stockout_half_life_s:
+        return None
+    if was_kept(leg):
+        return age_s
+    cause = _cause(leg)
+    if cause not in _NO_NODES | _NO_WAY_IN:
         return None
     is_free = (flavor.ranks_free(ask.option) or 0) >= ask.option.nodes
     if is_free and cause in _NO_NODES:
@@ -224,12 +236,28 @@ def as_left(ask: Question) -> FlavorFacts:
     return replace(flavor, pending_ahead_gpus=ahead + leg.site.gpus)
 
 
+def _is_another_to_decide(run: Run) -> bool:
+    """Return whether another place has the last word on a run that has no restart left.
+
+    One that is on its way out may be it, too: what it came to is counted when it has gone.
+    """
+    return run.user_failures >= run.terms.limits.user_restarts and bool(run.live_placements)
+
+
+def _tries_in_vain(ask: Question) -> int:
+    return sum(1 for leg in _legs_here(ask) if was_kept(leg))
+
+
 def _last_leg(ask: Question) -> Placement | None:
+    return next(_legs_here(ask), None)
+
+
+def _legs_here(ask: Question) -> Iterator[Placement]:
+    """Yield the run's legs at the place that is asked about, the newest first."""
     key, index = ask.flavor.key, ask.option_index
     for leg in reversed(ask.run.placements.values()):
         if leg.site.key == key and leg.site.hardware_index == index:
-            return leg
-    return None
+            yield leg
 
 
 def _why(leg: Placement) -> str:
@@ -243,7 +271,7 @@ def _is_failure(leg: Placement) -> bool:
     # A cluster that refused it or put it out, or whose gate it left, would do so again at once.
     is_turned_away = leg.end is PlacementEnd.FAILED or leg.why.reason is Reason.EVICTED
     has_failed = is_turned_away and leg.phases.running == 0.0
-    return has_failed or leg.end in _NO_STARTS or _cause(leg) is not None
+    return has_failed or was_kept(leg) or leg.end in _NO_STARTS or _cause(leg) is not None
 
 
 def _cause(leg: Placement) -> Reason | None:

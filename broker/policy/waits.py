@@ -6,6 +6,7 @@ without being whole is given back after as long again (law 8); what only stands 
 nothing and stays, as long as the run has room for the leg that replaces it.
 """
 
+from broker.history.charging import is_for_the_user
 from broker.history.commands import JudgeStuck, RunCommand, StopEpoch, WithdrawPlacement
 from broker.model.intent import CapacityType
 from broker.model.moment import Moment
@@ -148,6 +149,8 @@ def _oldest_stuck(legs: list[Placement]) -> Placement:
 def _give_up(run: Run, leg: Placement) -> RunCommand:
     assert leg.stuck is not None, "only a judged leg is given up"
     reason, message = leg.stuck.reason, f"given back: {_words(leg.stuck.reason)}"
+    if is_for_the_user(leg):
+        message = leg.why.message  # what is to be mended: it is counted, and may end the run
     if leg.epoch is not None:
         # Its grant came with it: the start is revoked first, then the placement goes.
         return StopEpoch(reason=reason, message=message)

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from broker.model.moment import Moment
 from broker.model.reasons import Reason
 from broker.model.run import Run
+from broker.placement.backoff import kept_last
 
 WARNINGS_SHOWN = 3
 LONG_WAIT_S = 600.0  # from here on a wait deserves a word about widening it
@@ -63,6 +64,8 @@ def advice_for(run: Run, now: Moment) -> list[str]:
     found = [w.message for w in reversed(run.warnings)][:WARNINGS_SHOWN] if not run.is_ended else []
     found += _refused(run)
     sentence = _BY_REASON.get(run.why.reason)
+    if run.why.reason is Reason.USER_RESTARTS_SPENT and kept_last(run) is not None:
+        sentence = "When that is mended: `broker resume {run}`."  # there is no log of it to look at
     if sentence is not None:
         found.append(sentence.format(run=_short(run)))
     elif _could_be_wider(run, now):

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from broker.history.commands import ResumeRun
+from broker.history.commands import EndPlacement, ResumeRun
 from broker.history.events import (
     CheckpointCompleted,
     CheckpointPruned,
@@ -17,9 +17,11 @@ from broker.history.events import (
     Sealed,
 )
 from broker.history.refusals import IllegalMoveError
-from broker.model.reasons import FailureClass
-from broker.model.states import RunState
-from tests.builders import Story, make_checkpoint
+from broker.model.capacity_seen import ClusterWord
+from broker.model.intent import Limits
+from broker.model.reasons import FailureClass, Reason
+from broker.model.states import PlacementEnd, RunState
+from tests.builders import Story, make_checkpoint, make_intent, make_terms
 from tests.property import test_laws_history as laws
 from tests.property.lives import Life, Step
 
@@ -112,6 +114,34 @@ def test_a_restart_without_an_anchor_breaks_its_law() -> None:
         for e in story.events
     ]
     assert not holds(laws.test_law_5_no_anchor_no_automatic_restart, with_events(life, events))
+
+
+def test_a_place_that_is_tried_for_ever_breaks_its_law() -> None:
+    word = ClusterWord(
+        word="SECRET_MISSING",
+        failure=FailureClass.USER,
+        deed="",
+        advice="",
+        look_at="",
+        raw="",
+        is_unknown=False,
+    )
+    limits = Limits(user_restarts=0)
+    story = Story(make_intent(terms=make_terms(limits=limits))).accepted().placed().prepared()
+    before = story.run
+    end = EndPlacement(
+        placement=story.placement("alpha").id,
+        end=PlacementEnd.FAILED,
+        reason=Reason.REFUSED_BY_CLUSTER,
+        message="alpha: no secret",
+        word=word,
+    )
+    events = story.tell(end)
+    law = laws.test_law_5_what_only_its_user_can_mend_ends_a_run_once_it_is_the_last_to_try
+    step = Step(before=before, command=end, events=events, after=story.run, now_s=0.0)
+    assert holds(law, Life(story=story, steps=(step,)))
+    goes_on = replace(step, after=replace(story.run, state=RunState.QUEUED))
+    assert not holds(law, Life(story=story, steps=(goes_on,)))
 
 
 def test_what_is_complete_again_after_it_went_breaks_its_law() -> None:

@@ -22,6 +22,7 @@ from broker.history.events import (
     EpochStarted,
     GangRunning,
     Granted,
+    PlacementEnded,
     Progressed,
     Requeued,
     Resumed,
@@ -184,6 +185,21 @@ def test_law_5_no_anchor_no_automatic_restart(life: Life) -> None:
             elif isinstance(event, Requeued) and event.failure is not None:
                 limit = step.before.terms.limits.infrastructure_losses
                 assert step.after.infrastructure_losses <= limit
+
+
+@given(lives())
+def test_law_5_what_only_its_user_can_mend_ends_a_run_once_it_is_the_last_to_try(
+    life: Life,
+) -> None:
+    for step in life.steps:
+        for event in step.events:
+            if not isinstance(event, PlacementEnded) or not event.is_charged:
+                continue
+            if event.failure is not FailureClass.USER:
+                continue
+            run, limit = step.after, step.before.terms.limits.user_restarts
+            is_another = bool(run.waiting_placements) or run.open_epoch is not None
+            assert run.user_failures <= limit or is_another or run.is_ended
 
 
 @given(lives())

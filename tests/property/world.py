@@ -48,9 +48,10 @@ from broker.history.commands import (
     WithdrawPlacement,
 )
 from broker.model.bill import NodesFrom
+from broker.model.capacity_seen import ClusterWord
 from broker.model.checkpoint import CheckpointRef, EpochId
 from broker.model.intent import CapacityType, Limits, Terms
-from broker.model.reasons import Reason
+from broker.model.reasons import FailureClass, Reason
 from broker.model.run import Arrival, CloseRule, Purpose, RankEnd, Run
 from broker.model.states import PlacementEnd, PlacementState, RunState
 from tests.builders import make_site, make_terms
@@ -183,6 +184,22 @@ def _report(chance: Random, run: Run, serial: int) -> RunCommand:
         arrival=Arrival(nodes_here=chance.randint(0, 2), nodes_wanted=2),
         cluster_uid=chance.choice(("", placement, placement, placement, "again")),
         nodes=_history(chance),
+        word=_word(chance),
+    )
+
+
+def _word(chance: Random) -> ClusterWord | None:
+    fault = chance.choice((None, None, FailureClass.USER, FailureClass.RESOURCE))
+    if fault is None:
+        return None
+    return ClusterWord(
+        word=f"OF_{fault}",
+        failure=fault,
+        deed="",
+        advice="Mend it.",
+        look_at="",
+        raw="",
+        is_unknown=False,
     )
 
 
@@ -201,6 +218,7 @@ def _close(chance: Random, run: Run, serial: int, open_epoch: EpochId | None = N
         cause=chance.choice(CAUSES),
         message="closed",
         nodes=_history(chance),
+        word=_word(chance),
     )
 
 
@@ -272,6 +290,7 @@ _KINDS: tuple[_Kind, ...] = (
         end=c.choice(tuple(PlacementEnd)),
         reason=Reason.EVICTED,
         message="gone",
+        word=_word(c),
     ),
     lambda c, r, _n: WithdrawPlacement(
         placement=_placement(c, r), reason=Reason.STOCKOUT, message="moved"

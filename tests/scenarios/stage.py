@@ -34,10 +34,11 @@ from broker.history.refusals import Refused
 from broker.model.actor import Actor, ActorKind
 from broker.model.billing import gate_gpus, live_cost, running_gpus
 from broker.model.capacity import FlavorFacts, Signal, SignalKind
+from broker.model.capacity_seen import ClusterWord
 from broker.model.checkpoint import CheckpointRef
 from broker.model.intent import AfterMaxWait, CapacityType, Intent, Limits, Terms, Workload
 from broker.model.policy import RegionPolicy, TeamCaps, TeamStanding
-from broker.model.reasons import Reason
+from broker.model.reasons import FailureClass, Reason
 from broker.model.run import Arrival, CloseRule, Placement, RankEnd, Run
 from broker.model.states import PlacementEnd, PlacementState
 from broker.placement.explain import explain
@@ -169,7 +170,7 @@ class Stage:
             ),
             budget=Decimal(words["budget"]) if "budget" in words else None,
             priority=int(words.get("priority", "0")),
-            limits=Limits(),
+            limits=Limits(user_restarts=int(words.get("restarts", "3"))),
         )
         workload = Workload(command=("train",), hardware=gang(int(words.get("nodes", "1"))))
         for name in plain:
@@ -201,6 +202,7 @@ class Stage:
             message=message or f"{reason.lower().replace('_', ' ')} in {cluster}",
             arrival=arrival,
             cluster_uid=f"uid-{leg.id}",
+            word=_for_the_user(words["word"]) if "word" in words else None,
         )
         self._tell(self._name(run), report)
 
@@ -264,9 +266,12 @@ class Stage:
     def _gone(self, plain: list[str], words: Words) -> None:
         run, cluster = plain
         leg = self._leg(run, cluster)
-        reason = leg.withdraw.reason if leg.withdraw is not None else Reason.UNKNOWN
+        order = leg.withdraw
         end = EndPlacement(
-            placement=leg.id, end=PlacementEnd.WITHDRAWN, reason=reason, message="seen gone"
+            placement=leg.id,
+            end=PlacementEnd.WITHDRAWN,
+            reason=Reason.UNKNOWN if order is None else order.reason,
+            message="seen gone" if order is None else order.message,
         )
         self._tell(self._name(run), end)
 
@@ -367,3 +372,16 @@ class Stage:
     def _leg(self, run: str, cluster: str) -> Placement:
         legs = self.runs[self._name(run)].placements.values()
         return [leg for leg in legs if leg.site.region == cluster][-1]
+
+
+def _for_the_user(word: str) -> ClusterWord:
+    """Return a word for what only a run's user can mend."""
+    return ClusterWord(
+        word=word,
+        failure=FailureClass.USER,
+        deed="",
+        advice="Have it created.",
+        look_at="",
+        raw="",
+        is_unknown=False,
+    )

@@ -18,7 +18,7 @@ from broker.history.thinning import OFTEN_S
 from broker.loops.reporting import reports
 from broker.loops.sight import ClusterSight
 from broker.model.policy import RegionPolicy
-from broker.model.reasons import Reason
+from broker.model.reasons import FailureClass, Reason
 from broker.model.run import PhaseSeconds, Run, Why
 from broker.model.states import PlacementEnd, PlacementState
 from regions.cluster import Cause, MemberSeen, OwnerState, Stage
@@ -33,6 +33,7 @@ from tests.unit.loops.seeing import (
     sight_of,
     silent,
 )
+from tests.unit.loops.test_telling import SECRET
 
 
 def told(run: Run, sight: ClusterSight) -> tuple[object, ...]:
@@ -95,6 +96,29 @@ def test_what_the_log_says_already_is_not_told() -> None:
     sight = sight_of([seen])
     story.do(*reports(story.run, CLUSTER, sight, RegionPolicy(), NOW))
     assert told(story.run, sight) == ()
+
+
+def test_the_word_for_what_only_the_user_can_mend_is_logged_with_its_placement() -> None:
+    story = Story().accepted().placed().prepared()
+    leg = story.placement("alpha")
+
+    def says(fault: str, raw: str = "") -> tuple[object, ...]:
+        word = replace(SECRET, fault=fault, raw=raw)
+        stage = Stage.PROVISIONING
+        seen = placement_seen(leg, story.run, stage=stage, cause=Cause.REFUSED, said=word)
+        return told(story.run, sight_of([seen]))
+
+    (said,) = says("USER")
+    assert isinstance(said, ReportPlacement)
+    assert said.word is not None
+    assert (said.word.word, said.word.failure) == ("SECRET_MISSING", FailureClass.USER)
+    story.do(said)
+    assert story.placement("alpha").word == said.word
+    assert says("USER", "said at length, and anew at each look") == ()
+    (said,) = says("ORCHESTRATION")
+    assert isinstance(said, ReportPlacement)
+    story.do(said)
+    assert story.placement("alpha").word is None
 
 
 def test_what_cannot_be_read_of_a_run_is_said_to_its_users_and_to_no_others() -> None:

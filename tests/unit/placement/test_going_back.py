@@ -7,7 +7,7 @@ import pytest
 from broker.model.capacity import Signal, SignalKind
 from broker.model.intent import Terms
 from broker.model.policy import Patience, RegionPolicy
-from broker.model.reasons import Reason
+from broker.model.reasons import FailureClass, Reason
 from broker.model.run import PhaseSeconds, Placement, Run, Why
 from broker.model.states import PlacementEnd, PlacementState
 from broker.placement.explain import explain
@@ -178,3 +178,53 @@ def test_explain_says_how_long_ago_it_failed() -> None:
     assert {o.key.cluster: o.failed_s for o in found.offers} == {"alpha": 300.0, "beta": None}
     assert found.chosen is not None
     assert found.chosen.key.cluster == "beta"
+
+
+def kept(leg: Placement | None = None, tries: int = 1) -> Run:
+    """Return a run that was kept from its start at alpha by what only its user can mend."""
+    ended = replace(
+        leg or given_up(Reason.REFUSED_BY_CLUSTER),
+        failure=FailureClass.USER,
+        why=Why(reason=Reason.REFUSED_BY_CLUSTER, message="alpha: no secret", since_s=GIVEN_UP_S),
+    )
+    legs = [replace(ended, id=f"try{n:09}") for n in range(tries)]
+    return replace(with_legs(waiting_run(), *legs), user_failures=tries)
+
+
+def test_a_place_that_lacks_what_the_user_has_to_bring_is_gone_back_to_last() -> None:
+    both = (make_cluster(replace(ALPHA, nodes_free=9)), make_cluster(BETA))
+    assert goes_to(make_view(*both), kept(), GIVEN_UP_S + 300.0) == "beta"
+    assert goes_to(make_view(both[0]), kept(), GIVEN_UP_S + 61.0) == "alpha"
+    told = explain(make_view(*both), kept(), at(GIVEN_UP_S + 300.0))
+    [last] = [one.message for one in told.compared if one.offer.region == ALPHA.region]
+    assert last == "it was tried there in vain 5 min ago, for what only its user can mend"
+
+
+def test_a_run_that_is_kept_from_its_start_pauses_for_longer_each_time() -> None:
+    for tries, pause_s in ((1, 60.0), (4, 80.0), (5, 160.0), (30, 600.0)):
+        run = kept(tries=tries)
+        run = replace(run, intent=replace(run.intent, terms=Terms(capacity_types=ANY)))
+        assert goes_to(make_view(make_cluster(ALPHA)), run, GIVEN_UP_S + pause_s - 1.0) is None
+        assert goes_to(make_view(make_cluster(ALPHA)), run, GIVEN_UP_S + pause_s) == "alpha"
+
+
+def test_what_it_pauses_for_is_told_as_its_cluster_said_it() -> None:
+    wait = explain(make_view(make_cluster(ALPHA)), kept(), at(GIVEN_UP_S + 5.0)).wait
+    assert (wait.reason, wait.message, wait.next_at_s) == (
+        Reason.REFUSED_BY_CLUSTER,
+        "alpha: no secret; it failed once, so it pauses",
+        GIVEN_UP_S + 10.0,
+    )
+
+
+@pytest.mark.parametrize(("tries", "goes"), [(2, "alpha"), (3, None)])
+def test_with_no_restart_left_a_place_that_failed_waits_for_what_becomes_of_another(
+    tries: int, goes: str | None
+) -> None:
+    run, view = kept(tries=tries), make_view(make_cluster(ALPHA), make_cluster(BETA))
+    leaving = replace(
+        leg_at(BETA, state=PlacementState.PROVISIONING, since_s=GIVEN_UP_S),
+        withdraw=Why(reason=Reason.REFUSED_BY_CLUSTER, message="", since_s=GIVEN_UP_S + 250.0),
+    )
+    beside = replace(run, placements={**run.placements, leaving.id: leaving})
+    assert goes_to(view, beside, GIVEN_UP_S + 300.0) == goes

@@ -20,6 +20,7 @@ from broker.model.states import PlacementState
 from broker.placement.explain import explain
 from broker.placement.patience import ROWS, Remedy
 from tests.builders import Story
+from tests.unit.history.test_charging import NO_PYTHON
 from tests.unit.placement.pictures import make_flavor
 from tests.unit.policy.scene import Scene
 
@@ -366,3 +367,12 @@ def test_a_verdict_of_silence_gives_way_to_what_is_seen_when_the_cluster_is_back
     scene.sees(make_flavor("alpha", flavor="spot", region="alpha", accelerator="h100"))
     assert causes(scene.obeys()) == [Reason.PARTIAL_ARRIVAL]
     assert withdrawn(scene.told_after(60.0)) == [("alph", Reason.PARTIAL_ARRIVAL)]
+
+
+def test_who_is_kept_by_what_only_its_user_can_mend_is_given_back_with_those_words() -> None:
+    scene = Scene()
+    refused = Reason.REFUSED_BY_CLUSTER
+    scene.story.placed().prepared().reported(state=P, reason=refused, word=NO_PYTHON)
+    scene.obeys()
+    [order] = [one for one in scene.told() if isinstance(one, WithdrawPlacement)]
+    assert (order.reason, order.message) == (refused, "REFUSED_BY_CLUSTER in alpha")
