@@ -33,6 +33,9 @@ def told_with(
     if found is None:
         return said
     why = cleaned(f"{found.sentence[:1].lower()}{found.sentence[1:]}", DETAIL_CHARACTERS)
+    if found.fault is Fault.USER:
+        # Put out again and again it would be nobody's failure, and only its user can mend it.
+        said = replace(said, fault=found.fault, deed=found.deed)
     return replace(
         said,
         sentence=f"{said.sentence}: {why}",

@@ -36,6 +36,10 @@ class Deed(StrEnum):
     WAITS = "It waits, and tries elsewhere too when this takes too long"
     MOVES = "It tries elsewhere too, and then gives back what is held here"
     LEAVES = "It takes the gang out of this cluster and tries another place"
+    TRIES = (
+        "It takes the gang out, counts the try as a failure of the run and tries other places "
+        "first; once the run's restarts are spent it ends"
+    )
     RESUMES = "It starts the run again from its newest complete checkpoint, wherever it can soonest"
     JUDGES = "It starts the run again from a complete checkpoint, as often as its limits allow"
     ENDS = "It ends the run unless it has a checkpoint and restarts left"

@@ -20,8 +20,9 @@ said, as `UNKNOWN`, and counted (`broker_unknown_words_total`).
 
 The column *Class*: whose fault it is, and so against which limit of the run an end is counted;
 none: it is no failure. A *transient* end that only a process's own last words tell of counts as one
-when its start had saved a checkpoint, and otherwise as *user*. The column *Cause*: what the broker
-goes by.
+when its start had saved a checkpoint, and otherwise as *user*. A gang that was put out for being
+late (`NOT_READY_IN_TIME`) counts as *user* where what was in its way does. The column *Cause*: what
+the broker goes by.
 
 | Word | Class | Cause | What it says | What helps | What the broker does |
 |---|---|---|---|---|---|

@@ -145,14 +145,14 @@ QUEUE_ROWS: dict[Word, Row] = {
     Word.RESOURCES_INVALID: _row(
         Cause.REFUSED,
         Fault.USER,
-        Deed.LEAVES,
+        Deed.TRIES,
         "What it asks for contradicts itself",
         "Correct cpu and memory of the run, or of the flavor's profile.",
     ),
     Word.RANGE_EXCEEDED: _row(
         Cause.REFUSED,
         Fault.USER,
-        Deed.LEAVES,
+        Deed.TRIES,
         "It asks for more or less than the namespace allows for one process",
         "Correct cpu and memory of the run, or ask for the namespace's range to be widened.",
     ),

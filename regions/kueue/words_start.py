@@ -116,7 +116,7 @@ START_ROWS: dict[Word, Row] = {
     Word.SERVICE_ACCOUNT_MISSING: _row(
         Cause.REFUSED,
         Fault.USER,
-        Deed.LEAVES,
+        Deed.TRIES,
         "The service account that the run names is not there",
         "Correct service_account, or have it created in the cluster.",
     ),
@@ -129,7 +129,7 @@ START_ROWS: dict[Word, Row] = {
     Word.IMAGE_NOT_FOUND: _row(
         _IMAGE,
         Fault.USER,
-        Deed.MOVES,
+        Deed.TRIES,
         "The image is not in its registry",
         "Check its name and digest, and whether it was pushed or has been cleaned away.",
     ),
@@ -150,12 +150,12 @@ START_ROWS: dict[Word, Row] = {
     Word.IMAGE_WRONG_ARCHITECTURE: _row(
         _IMAGE,
         Fault.USER,
-        Deed.MOVES,
+        Deed.TRIES,
         "The image is not made for the machines' processors",
         "Build it for their architecture as well (such as linux/amd64).",
     ),
     Word.IMAGE_NAME_INVALID: _row(
-        _IMAGE, Fault.USER, Deed.MOVES, "The image's name is none", "Correct it."
+        _IMAGE, Fault.USER, Deed.TRIES, "The image's name is none", "Correct it."
     ),
     Word.IMAGE_DISK_FULL: _row(
         _IMAGE,
@@ -177,14 +177,14 @@ START_ROWS: dict[Word, Row] = {
     Word.SECRET_MISSING: _row(
         Cause.REFUSED,
         Fault.USER,
-        Deed.LEAVES,
+        Deed.TRIES,
         "A secret that the run names is not in this cluster",
         "Have it created in the broker's namespace, or correct its name.",
     ),
     Word.SECRET_KEY_MISSING: _row(
         Cause.REFUSED,
         Fault.USER,
-        Deed.LEAVES,
+        Deed.TRIES,
         "A secret has no entry under the name of the variable that is to show it",
         "Name the entry in the secret like the variable.",
     ),
@@ -197,7 +197,7 @@ START_ROWS: dict[Word, Row] = {
     Word.ROOT_REFUSED: _row(
         Cause.REFUSED,
         Fault.USER,
-        Deed.LEAVES,
+        Deed.TRIES,
         "The image runs as root, and gangs here do not",
         "Name a user in the image, or have the flavor's profile name one.",
     ),

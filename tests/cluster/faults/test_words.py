@@ -66,6 +66,10 @@ class Case:
 
 MOVES = "It tries elsewhere too, and then gives back what is held here"
 LEAVES = "It takes the gang out of this cluster and tries another place"
+TRIES = (
+    "It takes the gang out, counts the try as a failure of the run and tries other places first;"
+    " once the run's restarts are spent it ends"
+)
 ENDS = "It ends the run unless it has a checkpoint and restarts left"
 JUDGES = "It starts the run again from a complete checkpoint, as often as its limits allow"
 WAITS = "It waits, and tries elsewhere too when this takes too long"
@@ -76,7 +80,7 @@ CASES = {
         reason="IMAGE_PULL_FAILING",
         sentence="the image is not in its registry",
         fault="user",
-        deed=MOVES,
+        deed=TRIES,
         judged="IMAGE_PULL_FAILING",
         asks={"image": f"{ABSENT}/x{DIGEST}"},
     ),
@@ -94,7 +98,7 @@ CASES = {
         reason="IMAGE_PULL_FAILING",
         sentence="the image is not made for the machines' processors",
         fault="user",
-        deed=MOVES,
+        deed=TRIES,
         judged="IMAGE_PULL_FAILING",
         asks={"image": f"{FOREIGN}/x{DIGEST}"},
     ),
@@ -103,7 +107,7 @@ CASES = {
         reason="REFUSED_BY_CLUSTER",
         sentence="a secret that the run names is not in this cluster: nobodys",
         fault="user",
-        deed=LEAVES,
+        deed=TRIES,
         judged="REFUSED_BY_CLUSTER",
         asks={"secrets": {"TOKEN": "nobodys"}},
     ),

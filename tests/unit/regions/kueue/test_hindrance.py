@@ -6,6 +6,7 @@ import pytest
 
 from regions.cluster import Cause
 from regions.kueue.signals import Signals
+from regions.kueue.words import Deed
 from tests.unit.regions.kueue.tellings import (
     NOW_S,
     admitted,
@@ -101,6 +102,20 @@ def test_what_was_in_the_way_of_a_gang_that_was_late_is_told(
     assert shown.seen.message.startswith(expected)
     again = story.see(gang(), workload=admitted(LATE))["p1"]
     assert again.seen.message == shown.seen.message
+
+
+def test_who_was_late_by_its_users_fault_is_put_out_by_that() -> None:
+    image = before(member(stuck("InvalidImageName"), 0), member(make_pod(1), 1))
+    part = before(*one_came())
+    faults = []
+    for story in (image, part):
+        said = story.see(gang(), workload=admitted(LATE))["p1"].seen.said
+        assert said is not None
+        faults.append((said.word, said.fault, said.deed))
+    assert faults == [
+        ("NOT_READY_IN_TIME", "USER", Deed.TRIES.value),
+        ("NOT_READY_IN_TIME", "RESOURCE", Deed.RESUMES.value),
+    ]
 
 
 def test_that_a_part_came_is_learned_also_from_whom_its_cluster_put_out() -> None:

@@ -350,7 +350,7 @@ def test_the_word_behind_a_sentence_crosses_the_port() -> None:
     seen = Story().see(gang(), workload=admitted(), pods=[member(missing, 0)])["p1"].seen
     assert seen.said is not None
     assert (seen.said.word, seen.said.fault, seen.said.unknown) == ("SECRET_MISSING", "USER", "")
-    assert (seen.said.deed, seen.said.look_at) == (Deed.LEAVES.value, f"pod/{missing.meta.name}")
+    assert (seen.said.deed, seen.said.look_at) == (Deed.TRIES.value, f"pod/{missing.meta.name}")
 
 
 def test_what_nobody_has_a_word_for_is_shown_as_it_was_said() -> None:

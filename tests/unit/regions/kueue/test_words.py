@@ -47,11 +47,17 @@ def test_the_cause_and_what_the_broker_does_agree() -> None:
     """A cause by which the broker leaves at once is never told as a wait, nor the other way."""
     for word, row in ROWS.items():
         if row.cause in (Cause.REFUSED, Cause.QUOTA_NEVER_FITS, Cause.WEDGED):
-            assert row.deed is Deed.LEAVES, word
+            is_users = row.fault is Fault.USER
+            assert row.deed is (Deed.TRIES if is_users else Deed.LEAVES), word
         if row.cause in (Cause.EVICTED, Cause.NODE_LOST, Cause.NODE_PREEMPTED):
             assert row.deed is Deed.RESUMES, word
         if row.cause is Cause.MEMBER_EXITED:
             assert row.deed in (Deed.ENDS, Deed.JUDGES), word
+
+
+def test_what_is_the_runs_own_fault_is_never_told_as_tried_without_an_end() -> None:
+    deeds = {row.deed for row in ROWS.values() if row.fault is Fault.USER}
+    assert deeds == {Deed.TRIES, Deed.ENDS}
 
 
 def test_every_cause_of_the_port_is_told_by_some_word() -> None:
