@@ -20,6 +20,7 @@ from broker.sdk.training.checkpoint import (
     files_of_marker,
     is_complete,
     is_whole,
+    is_within,
 )
 from broker.sdk.training.wire import Wire
 
@@ -77,6 +78,8 @@ def _fetch(folder: BucketFolder, entry: FileEntry, target: Path) -> None:
 
 def _fetch_seen(folder: BucketFolder, name: str, seen: Seen, target: Path) -> None:
     """DCP names no digests; the store has one of all that was not composed of parts."""
+    if not is_within(name):
+        raise CheckpointError(f"{folder} has an object {name!r}, which no file can be called")
     came, md5 = folder.fetch(name, target / name)
     if came.size_bytes != seen.size_bytes or seen.md5 not in ("", md5):
         raise CheckpointError(f"{folder}/{name} is not the file that the store has")

@@ -242,9 +242,17 @@ def _entries(document: dict[str, object]) -> list[FileEntry] | None:
     """The files that a marker names, None if it is not one of ours."""
     files = document.get("files")
     try:
-        return [FileEntry(**entry) for entry in files] if isinstance(files, list) else None
+        found = [FileEntry(**entry) for entry in files] if isinstance(files, list) else None
     except TypeError:
         return None
+    return None if found is None or not all(is_within(each.name) for each in found) else found
+
+
+def is_within(name: object) -> bool:
+    """Whether a name that a store gave is of a file in a checkpoint's directory, or below it."""
+    if not isinstance(name, str) or "\0" in name:
+        return False
+    return not any(part in ("", ".", "..") for part in name.split("/"))
 
 
 def _parse(data: bytes | None) -> dict[str, object] | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import tempfile
 import threading
 from collections.abc import Iterator
@@ -10,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from broker.sdk.training import CheckpointError, Job, bucket, wire
+from broker.sdk.training import CheckpointError, Job, bucket, durable, wire
 from broker.sdk.training.bucket import BucketFolder, BucketPlace
 from broker.sdk.training.wire import Door, Wire
 from replicator.checkpoint.describe import attest
@@ -201,6 +202,26 @@ def test_a_checkpoint_of_dcp_is_brought_with_its_marker_last(scene: Scene) -> No
     assert found is not None
     assert (found / ".metadata").read_bytes() == b"pickled"
     assert (found / "__0_0.distcp").read_bytes() == b"shard"
+
+
+@pytest.mark.parametrize("name", ["../../../../outside", "/outside", "a//b", "./a"])
+@pytest.mark.parametrize("is_dcp", [False, True])
+def test_nothing_is_written_outside_the_directory_that_a_checkpoint_is_brought_to(
+    scene: Scene, name: str, is_dcp: bool
+) -> None:
+    name = name.replace("/outside", str(scene.home / "outside")) if name[0] == "/" else name
+    step = f"broker/{CHECKPOINTS}/step-20/"
+    files = [{"name": name, "size_bytes": 1, "sha256": durable.digest(b"x").sha256}]
+    marker = json.dumps({"schema_version": 1, "step": 20, "epoch": 2, "files": files}).encode()
+    told = {name: b"x", ".metadata" if is_dcp else ".complete": marker}
+    for one, data in told.items():
+        scene.fake.cloud.insert("east", step + one, data, {}, {})
+    with pytest.raises(CheckpointError):
+        scene.resuming().resume_dir()
+    brought = [
+        path for path in scene.home.rglob("*") if path.is_file() and path.read_bytes() == b"x"
+    ]
+    assert brought == []
 
 
 def test_processes_that_share_a_directory_bring_it_once(scene: Scene) -> None:
