@@ -94,7 +94,10 @@ class _ReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Reason.ValueTy
     REASON_BUDGET_SPENT: _Reason.ValueType  # 23
     """The run's budget is spent. Amend the budget, then resume."""
     REASON_USER_RESTARTS_SPENT: _Reason.ValueType  # 24
-    """The command failed more often than limits.user_restarts. Look at its logs, then resume."""
+    """The command failed more often than limits.user_restarts, or what only its user can mend, such
+    as an image that is not there, kept it from its start so often. Look at its logs, or at what
+    the message names, then resume.
+    """
     REASON_INFRASTRUCTURE_LOSSES_SPENT: _Reason.ValueType  # 25
     """Machines were lost more often than limits.infrastructure_losses. Amend it, then resume."""
     REASON_FAILED_BEFORE_CHECKPOINT: _Reason.ValueType  # 26
@@ -415,7 +418,10 @@ REASON_DEADLINE_PASSED: Reason.ValueType  # 22
 REASON_BUDGET_SPENT: Reason.ValueType  # 23
 """The run's budget is spent. Amend the budget, then resume."""
 REASON_USER_RESTARTS_SPENT: Reason.ValueType  # 24
-"""The command failed more often than limits.user_restarts. Look at its logs, then resume."""
+"""The command failed more often than limits.user_restarts, or what only its user can mend, such
+as an image that is not there, kept it from its start so often. Look at its logs, or at what
+the message names, then resume.
+"""
 REASON_INFRASTRUCTURE_LOSSES_SPENT: Reason.ValueType  # 25
 """Machines were lost more often than limits.infrastructure_losses. Amend it, then resume."""
 REASON_FAILED_BEFORE_CHECKPOINT: Reason.ValueType  # 26

@@ -627,7 +627,9 @@ class Limits(_message.Message):
     USER_RESTARTS_FIELD_NUMBER: _builtins.int
     INFRASTRUCTURE_LOSSES_FIELD_NUMBER: _builtins.int
     user_restarts: _builtins.int
-    """Restarts after the command's own failures. Unset is 3."""
+    """Restarts after the command's own failures, and after tries that only the user could mend, such
+    as with an image or a secret that is not there. Unset is 3.
+    """
     infrastructure_losses: _builtins.int
     """Restarts after preemptions, evictions and lost machines. Unset is 100."""
     def __init__(

@@ -456,7 +456,7 @@ class Restarts(_message.Message):
     INFRASTRUCTURE_LOSSES_FIELD_NUMBER: _builtins.int
     INFRASTRUCTURE_LOSSES_LEFT_FIELD_NUMBER: _builtins.int
     user_failures: _builtins.int
-    """Failures of the run's own code so far."""
+    """Failures of the run's own code so far, and tries that only its user could mend."""
     user_restarts_left: _builtins.int
     """Restarts left for such failures."""
     infrastructure_losses: _builtins.int
