@@ -144,8 +144,8 @@ def _lack(checkpoint_format: Format, found: Mapping[str, Entry], marker: bytes) 
 
 def _lack_of_weights(names: frozenset[str]) -> str:
     shards = [matched for name in names if (matched := _SHARD.fullmatch(name))]
-    for shard in shards:
-        base, _, total, ending = shard.groups()
+    # Once for each set of them: a store may hold a hundred thousand names of one.
+    for base, total, ending in sorted({shard.group(1, 3, 4) for shard in shards}):
         for number in range(1, int(total) + 1):
             name = f"{base}-{number:05d}-of-{total}.{ending}"
             if name not in names:
