@@ -233,7 +233,7 @@ def test_what_keeps_a_gang_from_starting_is_said_and_acted_on(
     assert case.sentence in said.status
     assert f"{case.word} (class: {case.fault})" in said.explained
     assert case.deed in said.explained
-    given_back(scene, name, case.judged)
+    given_back(scene, name, case.judged, is_users=case.fault == "user")
 
 
 def test_what_its_profile_leaves_out_and_what_it_adds_is_said(scene: Scene, ear: Ear) -> None:
@@ -321,8 +321,11 @@ def occupied(place: Place, kind: str, gpus: int) -> None:
     place.region.api.create(body)
 
 
-def given_back(scene: Scene, name: str, judged: str) -> None:
-    """Wait until a run's first place is over: given back, while it goes on looking for another."""
+def given_back(scene: Scene, name: str, judged: str, *, is_users: bool = False) -> None:
+    """Wait until a run's first place is over: given back, while it goes on looking for another.
+
+    ``is_users``: only its user can mend it, so that it is counted, and the run goes on for a while.
+    """
 
     def ended() -> list[placement_pb2.Placement]:
         over = placement_pb2.PLACEMENT_STATE_ENDED
@@ -330,4 +333,8 @@ def given_back(scene: Scene, name: str, judged: str) -> None:
 
     [leg, *_] = wait_until(ended, DONE_S, f"the end of a place of {name}", every_s=0.5)
     assert (leg.end, reason_of(leg.why)) == (placement_pb2.PLACEMENT_END_REVOKED, judged)
-    assert not has_ended(scene.run(name))
+    run = scene.run(name)
+    if is_users:
+        assert run.restarts.user_failures > 0
+    else:
+        assert not has_ended(run)
