@@ -8,12 +8,14 @@ from signal import SIGTERM
 import pytest
 
 from broker.demo.__main__ import INTERRUPTED
-from tests.demo.onlooker import STORY, Onlooker, looking_on
+from tests.demo.onlooker import STORY, looking_on
 
 pytestmark = pytest.mark.cluster
 
 # The home stays: in its cache is the rig, which was built there.
 MODULE = "tests.cluster.rig.demo"
+LEASES = "capacity-broker-rig-"
+"""Of ports: files that all rigs of a user share, and that stay."""
 TOLD = (*STORY, "as of the same run left alone")
 
 
@@ -23,7 +25,7 @@ def test_the_story_of_the_demo_happens_on_real_kueue_with_the_same_weights() -> 
         assert demo.end() == 0, demo.said
         assert [words for words in TOLD if words not in demo.said] == [], demo.said
         assert "Traceback" not in demo.said
-        assert is_nothing_left(demo)
+        demo.eventually_nothing_is_left(shared=LEASES)
 
 
 def test_an_interrupted_demo_leaves_nothing_of_its_clusters() -> None:
@@ -32,13 +34,4 @@ def test_an_interrupted_demo_leaves_nothing_of_its_clusters() -> None:
         demo.signal(SIGTERM)
         assert demo.end() == INTERRUPTED, demo.said
         assert "Traceback" not in demo.said
-        assert is_nothing_left(demo)
-
-
-def is_nothing_left(demo: Onlooker) -> bool:
-    """Whether no process of it runs and no file of it stands, pods' and programs' included.
-
-    The leases of ports are files that all rigs of a user share, and stay.
-    """
-    files = [name for name in demo.files() if not name.startswith("capacity-broker-rig-")]
-    return (demo.processes(), files) == ({}, [])
+        demo.eventually_nothing_is_left(shared=LEASES)

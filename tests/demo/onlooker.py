@@ -84,11 +84,17 @@ class Onlooker:
     def files(self) -> list[str]:
         return sorted(str(path.relative_to(self.scratch)) for path in self.scratch.rglob("*"))
 
-    def eventually_nothing_is_left(self) -> None:
+    def eventually_nothing_is_left(self, shared: str | None = None) -> None:
+        """Wait until no process of it runs and no file stands, but those that others share, too."""
         give_up_s = time.monotonic() + PATIENCE_S
-        while self.processes() or self.files():
-            assert time.monotonic() < give_up_s, (self.processes(), self.files(), self.said)
+        while self.processes() or self._own_files(shared):
+            left = (self.processes(), self._own_files(shared), self.said)
+            assert time.monotonic() < give_up_s, left
             time.sleep(0.1)
+
+    def _own_files(self, shared: str | None) -> list[str]:
+        files = self.files()
+        return [name for name in files if shared is None or not name.startswith(shared)]
 
     def _read(self) -> None:
         assert self.demo.stdout is not None

@@ -93,7 +93,7 @@ async def test_a_machine_that_is_taken_back_from_others_is_a_signal(set_stage: S
     stage = await set_stage(Terms(pool=STAYING))
     corner = stage.corner
     [node] = await asyncio.to_thread(corner.region.add_nodes, corner.name, 1)
-    await asyncio.to_thread(corner.region.preempt_node, node, 1.0)
+    await asyncio.to_thread(corner.region.preempt_node, node, 10.0)
     signals = await stage.until(lambda seen: seen.signals)
     told = [(one.kind, one.flavor, one.source) for one in signals]
     assert told == [("PREEMPTED", corner.name, SOURCE)]
