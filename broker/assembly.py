@@ -105,23 +105,11 @@ async def assemble(
     ids = Ids()
     bundles = BundleFolder(data / "uploads" / "bundles", size_max=config.data.bundle_max_bytes)
     uploads = await asyncio.to_thread(_prepare, data / "uploads", bundles)
-    # A bucket's identity may have to be asked for over the network.
-    stores = await asyncio.to_thread(
-        lambda: {region: place.content() for region, place in fleet.stores.items()}
-    )
-    content = Content(
-        stores=stores,
-        uploads=uploads,
-        looks=await stack.enter_async_context(Transfers(max_parallel=LOOKS_AT_ONCE)),
-        copies=await stack.enter_async_context(Transfers(max_parallel=COPIES_AT_ONCE)),
-        off_loop=in_thread,
-        clock=clock,
-    )
     agents = make_agents(
         Parts(
             log=ledger,
             outposts=links.outposts,
-            content=content,
+            content=await _content(stack, fleet, uploads, clock),
             bundles=bundles,
             regions_needing_image=fleet.regions_needing_image,
             images=await _images(stack, config, fleet),
@@ -161,6 +149,24 @@ async def assemble(
             place_s=config.loops.place_s,
         ),
         links=links,
+    )
+
+
+async def _content(
+    stack: AsyncExitStack, fleet: Fleet, uploads: DirectoryStore, clock: SystemClock
+) -> Content:
+    """Open the stores of all regions for checkpoints and bundles."""
+    # A bucket's identity may have to be asked for over the network.
+    stores = await asyncio.to_thread(
+        lambda: {region: place.content() for region, place in fleet.stores.items()}
+    )
+    return Content(
+        stores=stores,
+        uploads=uploads,
+        looks=await stack.enter_async_context(Transfers(max_parallel=LOOKS_AT_ONCE)),
+        copies=await stack.enter_async_context(Transfers(max_parallel=COPIES_AT_ONCE)),
+        off_loop=in_thread,
+        clock=clock,
     )
 
 
