@@ -31,6 +31,7 @@ FEW, MANY = range(5), range(5, 30)
 GPUS = (1, 2)
 """Of each process: all runs of a round have quota in every region at once."""
 LEGS_S, ENDS_S, GONE_S = 120.0, 180.0, 90.0
+EAGER_S, PATIENT_S = 1, 60
 VERBS = ("status", "timeline")
 
 
@@ -48,6 +49,15 @@ class Stand:
         """Submit a run that only testifies; return its name."""
         command = ["python", testimony.__file__, str(self.folder), f"{lasts_s:.1f}"]
         return self.scene.submit(name, command=command, nodes=RANKS, gpus=gpus)
+
+    def wait_at_most(self, wait_s: int) -> None:
+        """Have the policy of every region call a leg stuck after so long."""
+        for name in self.scene.places:
+            policy = self.client.regions.policy(name)
+            policy.hedge_width = len(ZONES)
+            policy.patience.capacity.FromSeconds(wait_s)
+            policy.patience.quota.FromSeconds(wait_s)
+            self.client.regions.set_policy(name, policy)
 
     def wait_everywhere(self, names: list[str]) -> None:
         """Wait until each run has had a leg in each region; in trouble legs come and go."""
@@ -86,12 +96,7 @@ def stand(rig: Rig, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stand]
     """All runs' brokerd: three regions wide, with machines that come and go as they are used."""
     with scene_of(rig, tuple(ZONES), nodes=0) as scene:
         with scene.brokerd.client() as client:
-            for name, place in scene.places.items():
-                policy = client.regions.policy(name)
-                policy.hedge_width = len(ZONES)
-                policy.patience.capacity.FromSeconds(1)
-                policy.patience.quota.FromSeconds(1)
-                client.regions.set_policy(name, policy)
+            for place in scene.places.values():
                 place.region.change_pool(pool_of(place), delay_s=0.5, idle_s=3.0)
             folder = tmp_path_factory.mktemp("testimonies")
             yield Stand(scene=scene, folder=folder, client=client)
@@ -116,6 +121,7 @@ def trained(stand: Stand, seed: int) -> list[str]:
         place.region.change_pool(pool_of(place), answer="silent")
     regions = {name: place.region for name, place in scene.places.items()}
     gpus = chance.choice(GPUS)
+    stand.wait_at_most(EAGER_S)
     runs: list[str] = []
     told: list[str] = []
     try:
@@ -126,6 +132,8 @@ def trained(stand: Stand, seed: int) -> list[str]:
                 for number in range(AT_ONCE)
             )
             stand.wait_everywhere(runs)
+            # Machines come now, in all the time that a busy machine takes for that.
+            stand.wait_at_most(PATIENT_S)
             for name in chance.sample(sorted(scene.places), len(scene.places)):
                 place = scene.places[name]
                 place.region.change_pool(pool_of(place), answer="nodes")
