@@ -9,6 +9,7 @@ from collections.abc import Iterator
 
 from broker.history.events import (
     DrainRequested,
+    EpochAdopted,
     EpochStarted,
     Granted,
     PlacementAdded,
@@ -42,7 +43,7 @@ def law_8_one_booking_at_a_time(stream: list[Recorded]) -> Iterator[str]:
                 if booked:
                     yield f"{one.event.placement} is booked beside {sorted(booked)}"
                 booked.add(one.event.placement)
-            case WithdrawalOrdered() | PlacementEnded():
+            case WithdrawalOrdered() | PlacementEnded() | EpochAdopted():
                 booked.discard(one.event.placement)
             case Granted():
                 granted[one.event.epoch.folder] = one.event.placement
