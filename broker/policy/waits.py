@@ -149,8 +149,8 @@ def _oldest_stuck(legs: list[Placement]) -> Placement:
 def _give_up(run: Run, leg: Placement) -> RunCommand:
     assert leg.stuck is not None, "only a judged leg is given up"
     reason, message = leg.stuck.reason, f"given back: {_words(leg.stuck.reason)}"
-    if is_for_the_user(leg):
-        message = leg.why.message  # what is to be mended: it is counted, and may end the run
+    if is_for_the_user(leg) or reason is leg.why.reason is Reason.REFUSED_BY_CLUSTER:
+        message = leg.why.message  # what is to be mended: no other word says what was refused
     if leg.epoch is not None:
         # Its grant came with it: the start is revoked first, then the placement goes.
         return StopEpoch(reason=reason, message=message)

@@ -12,6 +12,7 @@ from broker.history.commands import (
     StopEpoch,
     WithdrawPlacement,
 )
+from broker.model.capacity_seen import ClusterWord
 from broker.model.image import PinnedImage
 from broker.model.policy import RegionPolicy, TeamCaps, TeamStanding
 from broker.model.reasons import Reason
@@ -369,10 +370,11 @@ def test_a_verdict_of_silence_gives_way_to_what_is_seen_when_the_cluster_is_back
     assert withdrawn(scene.told_after(60.0)) == [("alph", Reason.PARTIAL_ARRIVAL)]
 
 
-def test_who_is_kept_by_what_only_its_user_can_mend_is_given_back_with_those_words() -> None:
+@pytest.mark.parametrize("word", [NO_PYTHON, None])
+def test_what_the_cluster_refused_is_given_back_with_its_words(word: ClusterWord | None) -> None:
     scene = Scene()
     refused = Reason.REFUSED_BY_CLUSTER
-    scene.story.placed().prepared().reported(state=P, reason=refused, word=NO_PYTHON)
+    scene.story.placed().prepared().reported(state=P, reason=refused, word=word)
     scene.obeys()
     [order] = [one for one in scene.told() if isinstance(one, WithdrawPlacement)]
     assert (order.reason, order.message) == (refused, "REFUSED_BY_CLUSTER in alpha")
