@@ -92,9 +92,9 @@ def describe(
         if other.word != capacity.word
     ]
     if not capacity.word:
-        doubts.append(f"flavor {name}: nothing says which capacity type it is")
+        doubts.append(untold(name, "which capacity type it is", "capacity_type"))
     if not accelerator.word:
-        doubts.append(f"flavor {name}: nothing says which accelerator it has")
+        doubts.append(untold(name, "which accelerator it has", "accelerator"))
     return Description(
         flavor=name,
         capacity_type=capacity,
@@ -104,6 +104,11 @@ def describe(
         max_run_s=_max_run_s(flavor, own, settings),
         doubts=tuple(doubts),
     )
+
+
+def untold(flavor: str, what: str, setting: str) -> str:
+    """Return the doubt about a flavor of which nobody says something, with what would end it."""
+    return f"flavor {flavor}: nothing says {what}; {setting} in [clusters.flavors.NAME] would"
 
 
 def is_of(node: Node, flavor: ResourceFlavor) -> bool:

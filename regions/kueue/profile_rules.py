@@ -117,7 +117,7 @@ def _about_volumes(profile: Profile, allows_host_paths: bool) -> Iterable[str]:
         if len(kinds) != 1:
             yield f"{at}: set just one of {', '.join(_KINDS)}"
         if volume.host_path and not allows_host_paths:
-            yield f"{at}.host_path: the region's configuration does not allow host paths"
+            yield f"{at}.host_path: the cluster's allows_host_paths is not set"
         if volume.host_path and not _is_plain_path(volume.host_path):
             yield f"{at}.host_path: {volume.host_path!r} is no absolute path without .. in it"
         if volume.bucket and not _BUCKET.fullmatch(volume.bucket):

@@ -178,12 +178,14 @@ class _Look:
             return None
         if not is_.accelerators_per_node:
             # While no node of it stands only labels or ops could tell.
-            self.doubts.append(f"flavor {name}: nothing says how many accelerators a node has")
+            what = "how many accelerators a node has"
+            self.doubts.append(flavors.untold(name, what, "accelerators_per_node"))
             return None
         standing = self._tree.standing(queue.meta.name, name, resource)
         price = self._settings.price(name, is_)
         if price.doubt:
-            self.doubts.append(f"flavor {name}: {price.doubt}")
+            mend = "price_per_gpu_hour in [clusters.flavors.NAME] sets it"
+            self.doubts.append(f"flavor {name}: {price.doubt}; {mend}")
         if (listed := price.known(local.meta.name, name)) is not None:
             self.known.append(listed)
         free, coming, room = self._nodes(

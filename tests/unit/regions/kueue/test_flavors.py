@@ -160,9 +160,10 @@ def test_what_contradicts_is_told_and_what_is_missing_too() -> None:
     labels = {GKE + "gke-spot": "true"}
     found = describe(flavor(labels), [], FlavorSettings(capacity_type="ON_DEMAND"))
     assert found.capacity_type.word == "SPOT"
+    would = "accelerator in [clusters.flavors.NAME] would"
     assert found.doubts == (
         f"flavor spot: label {GKE}gke-spot=true says SPOT, the region's configuration ON_DEMAND",
-        "flavor spot: nothing says which accelerator it has",
+        f"flavor spot: nothing says which accelerator it has; {would}",
     )
     assert describe(flavor(), []).accelerators_per_node is None
 
