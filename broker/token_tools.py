@@ -70,10 +70,10 @@ def _add(parsed: argparse.Namespace, path_of: PathOf) -> int:
     role, team = Role(parsed.role), parsed.team
     if team is None and role is not Role.OPERATOR:
         raise StartError("--team says whose runs the token is for; - is all")
-    now_s = MachineReadings().wall_s()
+    now_s, path = MachineReadings().wall_s(), path_of(parsed)
     with _in_words():
         word, token = issuing.issue(
-            path_of(parsed),
+            path,
             actor=parsed.actor,
             team=ALL_TEAMS if team is None else team,
             role=role,
@@ -86,7 +86,8 @@ def _add(parsed: argparse.Namespace, path_of: PathOf) -> int:
     sys.stdout.write(f"{word}\n")
     sys.stdout.flush()
     sys.stderr.write(
-        f"token {token.id} is shown this once; its holder types: broker login --server HOST:PORT\n"
+        f"token {token.id} is shown this once, and its hash is kept in {path}; its holder types:"
+        " broker login --server HOST:PORT\n"
     )
     return 0
 

@@ -95,6 +95,7 @@ def test_a_token_for_all_teams_is_made_only_for_who_says_so(
     assert add("--role", "viewer") == endings.USAGE
     assert "--team says whose runs the token is for; - is all" in capsys.readouterr().err
     assert add("--role", "viewer", "--team", "-") == endings.OK
+    assert str(tmp_path / "tokens.json") in capsys.readouterr().err
     assert add("--role", "operator") == endings.OK
 
 
