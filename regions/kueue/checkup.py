@@ -189,7 +189,7 @@ def _queue(name: str, conditions: Conditions, above: str, stop: str) -> Finding:
         said, mend = f"Kueue says nothing of it: does ClusterQueue {above} exist?", "see Kueue"
     elif not active.status:
         said = f"it does not admit: {active.message or active.reason}"
-        mend = f"see ClusterQueue {above}"
+        mend = f"see whether ClusterQueue {above} exists and is active"
     else:
         return Finding(what=f"queue {name}", is_well=True, said=f"admits, through {above}")
     return Finding(what=f"queue {name}", is_well=False, said=said, mend=mend)
