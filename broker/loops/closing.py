@@ -90,15 +90,28 @@ def weigh(
         is_region_silent=sight.is_silent,
         go_on_by=go_on_by,
     )
-    return rules.judge(evidence, _wish(epoch, owner, sight))
+    return rules.judge(evidence, _wish(run, epoch, owner, sight))
 
 
-def _wish(epoch: Epoch, owner: Reading[rules.Owner], sight: ClusterSight) -> rules.Wish:
+def _wish(run: Run, epoch: Epoch, owner: Reading[rules.Owner], sight: ClusterSight) -> rules.Wish:
     """Return what the broker would like of an epoch: its end, once ordered or its place is gone."""
-    has_escaped = epoch.is_recalled and isinstance(owner, layout.Started)
+    is_started = isinstance(owner, layout.Started)
+    has_escaped = epoch.is_recalled and is_started
     if (epoch.stop is not None and not has_escaped) or epoch.is_owed:
         return rules.Wish.CLOSE
-    return rules.Wish.CLOSE if has_lost_its_place(epoch, sight) else rules.Wish.LET_RUN
+    if has_lost_its_place(epoch, sight) or (not is_started and is_removed(run, epoch, sight)):
+        return rules.Wish.CLOSE
+    return rules.Wish.LET_RUN
+
+
+def is_removed(run: Run, epoch: Epoch, sight: ClusterSight) -> bool:
+    """Whether the object of a gang was there, and a whole look at its cluster did not find it.
+
+    Somebody removed it while nobody looked: no gang comes to the gate any more. Of one that started
+    processes may be left that nobody sees end; one that did not is revoked, which is always safe.
+    """
+    was_there = run.placements[epoch.placement].was_queued
+    return was_there and sight.is_whole and sight.placement(epoch.placement) is None
 
 
 def has_lost_its_place(epoch: Epoch, sight: ClusterSight) -> bool:

@@ -9,12 +9,20 @@ from dataclasses import dataclass, field
 
 from broker.history.causes import OWN_ENDS
 from broker.history.exits import is_own_failure
-from broker.loops.closing import RULES, explain, failed_unasked, rank_ends, weigh
+from broker.loops.closing import (
+    RULES,
+    Explained,
+    explain,
+    failed_unasked,
+    is_removed,
+    rank_ends,
+    weigh,
+)
 from broker.loops.content import Content, ContentError, Finding
 from broker.loops.finder import completed, refusals
 from broker.loops.sight import ClusterSight, Sight
 from broker.loops.telling import wrong_word_of
-from broker.loops.translate import machines_of
+from broker.loops.translate import gone_from, machines_of
 from broker.model.checkpoint import EpochId
 from broker.model.moment import Moment
 from broker.model.reasons import Reason
@@ -104,6 +112,8 @@ class EpochBook:
             else machines_of(run.placements[epoch.placement], placement, sight.seen_s)
         )
         explained = explain(epoch, seen, placement)
+        if closed is CloseRule.NEVER_STARTED and is_removed(run, epoch, sight):
+            explained = Explained(cause=Reason.GANG_NOT_WHOLE, message=gone_from(epoch.region))
         over = {end.rank for end in ends}
         return EpochFacts(
             epoch=epoch.id,

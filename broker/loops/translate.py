@@ -185,8 +185,13 @@ def vanished(placement: Placement) -> SaidEnd:
             reason=placement.withdraw.reason,
             message=placement.withdraw.message,
         )
-    message = f"{placement.site.region}: the cluster holds it no longer and does not say why"
+    message = gone_from(placement.site.region)
     return SaidEnd(end=PlacementEnd.LOST, reason=Reason.UNKNOWN, message=message)
+
+
+def gone_from(region: str) -> str:
+    """Say that nothing is left of a gang, and nobody of us removed it."""
+    return f"{region}: the cluster holds it no longer and does not say why"
 
 
 def _wait(placement: Placement, seen: PlacementSeen, reason: Reason) -> str:

@@ -27,7 +27,22 @@ def granted() -> Story:
 
 
 def test_a_granted_epoch_without_an_owner_is_let_be() -> None:
-    assert verdict(granted(), sight_of()) == rules.NotStarted()
+    story = granted()
+    seen = placement_seen(story.placement("alpha"), story.run)
+    assert verdict(story, sight_of([seen])) == rules.NotStarted()
+
+
+def test_a_granted_gang_that_somebody_removed_is_to_be_revoked() -> None:
+    story = granted()
+    assert verdict(story, sight_of()) == rules.TryRevoke()
+    assert verdict(story, sight_of(is_whole=False)) == rules.NotStarted()
+    started = epoch_seen(story.run, owner=OwnerState.STARTED)
+    assert isinstance(verdict(story, sight_of((), [started])), rules.StillOpen)
+
+
+def test_a_gang_that_is_granted_and_was_not_seen_yet_is_waited_for() -> None:
+    story = Story().accepted().placed().prepared().granted()
+    assert verdict(story, sight_of()) == rules.NotStarted()
 
 
 def test_a_stopped_epoch_without_an_owner_is_to_be_revoked() -> None:
