@@ -107,7 +107,8 @@ def test_a_grant_carries_what_its_start_resumes_from_and_the_seals_before_it() -
     former = story.epoch.id
     story.preempted().placed("beta").prepared("beta").at_gate("beta").granted("beta")
     run = story.run
-    (action,) = wanted(story, sight_of(cluster="beta", region="beta"), cluster="beta")
+    seen = placement_seen(story.placement("beta"), run)
+    *_, action = wanted(story, sight_of([seen], cluster="beta", region="beta"), cluster="beta")
     assert isinstance(action, Grant)
     assert action.resume_path == f"runs/{run.uid}/{former.folder}/checkpoints/step-200"
     (seal,) = action.seals
