@@ -5,9 +5,12 @@ nothing of it is left waiting. Read ``trial`` first.
 """
 
 import os
+import signal
 import time
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from types import FrameType
 
 from broker.cli import words
 from broker.cli.checks import Check
@@ -50,10 +53,27 @@ def trial(session: Session, wish: Trial) -> Iterator[Check]:
         return
     session.note(f"submitted {run.name}: one {flavors[0].accelerator}")
     try:
-        yield _follow(session, what, run, wish.within_s)
+        with _unwound_by_signals():
+            found = _follow(session, what, run, wish.within_s)
     except BaseException:
         session.client.runs.cancel(run.name, grace_s=0, message="the trial was given up")
         raise
+    yield found
+
+
+@contextmanager
+def _unwound_by_signals() -> Iterator[None]:
+    """Have what ends a process unwind it first, so that what it began is given up."""
+
+    def leave(number: int, _: FrameType | None) -> None:
+        raise SystemExit(128 + number)
+
+    before = {one: signal.signal(one, leave) for one in (signal.SIGTERM, signal.SIGHUP)}
+    try:
+        yield
+    finally:
+        for one, handler in before.items():
+            signal.signal(one, handler)
 
 
 def _region_of(regions: Iterable[region_pb2.Region], where: str) -> region_pb2.Region:

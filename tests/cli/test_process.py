@@ -67,6 +67,21 @@ def test_an_interrupted_watch_says_how_to_go_on_and_ends_no_run(
     assert done(daemon, tmp_path, "cancel", "long", "--grace", "0", "--wait")[0] == exits.OK
 
 
+def test_a_trial_that_is_ended_leaves_no_run(daemon: Daemon, tmp_path: Path) -> None:
+    assert done(daemon, tmp_path, "regions", "cordon", "europe-west1")[0] == exits.OK
+    try:
+        with started(daemon, tmp_path, "doctor", "--try", "europe-west1") as process:
+            assert process.stderr is not None
+            run = next(line for line in process.stderr if "submitted" in line)
+            name = run.split("/runs/")[1].split(":")[0]
+            process.terminate()
+            process.communicate(timeout=WITHIN_S)
+        assert process.returncode == 128 + signal.SIGTERM
+        assert state_of(daemon, name) == run_pb2.RUN_STATE_CANCELLED
+    finally:
+        assert done(daemon, tmp_path, "regions", "uncordon", "europe-west1")[0] == exits.OK
+
+
 def test_a_watch_outlives_its_broker_and_tells_each_event_once(
     daemon: Daemon, tmp_path: Path
 ) -> None:
