@@ -6,7 +6,8 @@ that fields of others stay theirs. Read ``compare`` first.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
 
@@ -14,7 +15,7 @@ import msgspec
 
 from regions.kueue.access import Api
 from regions.kueue.bootstrap import Object, Piece, is_ours
-from regions.kueue.errors import BrokenError, ConflictError, MissingError
+from regions.kueue.errors import BrokenError, ConflictError, ForbiddenError, MissingError
 from regions.kueue.names import MANAGED_BY, PREFIX
 
 MANAGER = "capacity-broker-bootstrap"
@@ -48,7 +49,7 @@ class What(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """What becomes of one object; ``said`` are its changes, or why it is refused."""
+    """What becomes of one object; ``said`` are its changes, why it is refused, or what it lacks."""
 
     piece: Piece
     what: What
@@ -66,9 +67,12 @@ async def compare(api: Api, pieces: Sequence[Piece], *, force: bool = False) -> 
     Raises ClusterError; what the server refuses of one object is that object's step.
     """
     missing: set[str] = set()
+    brought = {where(piece.manifest) for piece in pieces}
     steps = []
     for piece in pieces:
         step = await _compare(api, piece, missing, force=force)
+        if piece.manifest["kind"] == "LocalQueue" and step.what is not What.REFUSED:
+            step = replace(step, said=(*step.said, *await _unserved(api, piece, brought)))
         if step.what is What.NEW and piece.manifest["kind"] == "Namespace":
             missing.add(piece.manifest["metadata"]["name"])
         steps.append(step)
@@ -123,6 +127,18 @@ async def _compare(api: Api, piece: Piece, missing: set[str], *, force: bool) ->
         return Step(piece=piece, what=What.NEW)
     said = tuple(differences(_plain(found), _plain(tried)))
     return Step(piece=piece, what=What.CHANGED if said else What.SAME, said=said)
+
+
+async def _unserved(api: Api, piece: Piece, brought: set[str]) -> tuple[str, ...]:
+    """Say that a LocalQueue leads nowhere; nothing where that cannot be seen."""
+    manifest = piece.manifest
+    name = manifest["spec"]["clusterQueue"]
+    leads_to = {"apiVersion": manifest["apiVersion"], "kind": "ClusterQueue"}
+    path = where({**leads_to, "metadata": {"name": name}})
+    with suppress(ForbiddenError):
+        if path not in brought and await find(api, path) is None:
+            return (f"its ClusterQueue {name} is not there: it lets no run in until it is",)
+    return ()
 
 
 def _absent(manifest: Object, error: MissingError) -> str:

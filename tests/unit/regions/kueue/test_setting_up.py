@@ -25,6 +25,8 @@ from tests.unit.regions.kueue.servers import Server, serving
 
 Json = dict[str, Any]
 LAB = Settings(namespace="lab", queues={"training": "research"})
+OWN = OwnQueue(name="ours", flavors={"spot": {"nvidia.com/gpu": "8"}})
+OWNING = replace(LAB, queues={"training": "ours"}, own_queue=OWN)
 SERVED = Served(
     kubernetes="v1.35.4",
     versions={kind.name: kind.versions[0] for kind in KINDS},
@@ -172,8 +174,32 @@ async def test_a_bare_cluster_gets_all_and_then_nothing_more(place: Place) -> No
     assert {each.what for each in again} == {What.SAME}
 
 
+def cluster_queue(name: str) -> Json:
+    version = piece("LocalQueue").manifest["apiVersion"]
+    return {"apiVersion": version, "kind": "ClusterQueue", "metadata": {"name": name}}
+
+
+async def test_a_queue_that_leads_nowhere_is_said_before_it_is_made(place: Place) -> None:
+    queue = (await compare(place.api, pieces(LAB)))[-1]
+    said = "its ClusterQueue research is not there: it lets no run in until it is"
+    assert (queue.what, queue.said) == (What.NEW, (said,))
+    path = where(cluster_queue("research"))
+    place.shelf.refused["GET", path] = (403, "not yours to see")
+    assert (await compare(place.api, pieces(LAB)))[-1].said == ()
+    place.shelf.refused.clear()
+    place.shelf.put(path, cluster_queue("research"))
+    assert (await compare(place.api, pieces(LAB)))[-1].said == ()
+
+
+async def test_a_queue_that_comes_with_its_own_leads_there(place: Place) -> None:
+    steps = await compare(place.api, pieces(OWNING))
+    assert {each.piece.manifest["kind"] for each in steps} > {"ClusterQueue", "LocalQueue"}
+    assert [each.said for each in steps if each.piece.manifest["kind"] == "LocalQueue"] == [()]
+
+
 async def test_what_changes_is_said_field_by_field(place: Place) -> None:
     await place.set_up(LAB)
+    place.shelf.put(where(cluster_queue("vision")), cluster_queue("vision"))
     other = replace(LAB, queues={"training": "vision"}, running=7)
     changed = [each for each in await compare(place.api, pieces(other)) if each.is_to_do]
     assert [(each.piece.name, each.said) for each in changed] == [
@@ -235,8 +261,7 @@ async def test_without_kueue_it_is_said_that_it_is_missing(place: Place) -> None
 
 
 async def test_what_was_set_up_is_taken_back_to_the_last_object(place: Place) -> None:
-    own = OwnQueue(name="ours", flavors={"spot": {"nvidia.com/gpu": "8"}})
-    await place.set_up(replace(LAB, queues={"training": "ours"}, own_queue=own))
+    await place.set_up(OWNING)
     root = "/api/v1/namespaces/lab/configmaps/kube-root-ca.crt"
     place.shelf.put(root, {"metadata": {"name": "kube-root-ca.crt", "namespace": "lab"}})
     program = launcher(PACKED, "lab")
@@ -345,8 +370,7 @@ async def test_what_members_share_goes_with_the_last_of_them(place: Place) -> No
 
 
 async def test_a_queue_of_ours_that_others_use_stays(place: Place) -> None:
-    own = OwnQueue(name="ours", flavors={"spot": {"nvidia.com/gpu": "8"}})
-    await place.set_up(replace(LAB, queues={"training": "ours"}, own_queue=own))
+    await place.set_up(OWNING)
     place.shelf.put(
         "/apis/kueue.x-k8s.io/v1beta2/namespaces/guests/localqueues/theirs",
         {"metadata": {"name": "theirs", "namespace": "guests"}, "spec": {"clusterQueue": "ours"}},
