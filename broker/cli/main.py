@@ -124,7 +124,3 @@ def _tell_json(
         "exit_code": exit_code,
     }
     click.echo(json.dumps({"error": said}), err=True)
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -46,19 +46,25 @@ def trial(session: Session, wish: Trial) -> Iterator[Check]:
         return
     intent = _intent(region, flavors, wish)
     run_id = f"doctor-{os.urandom(4).hex()}"
+    with _unwound_by_signals():
+        found = _tried(session, what, intent, wish.within_s, run_id)
+    yield found
+
+
+def _tried(
+    session: Session, what: str, intent: intent_pb2.Intent, within_s: float, run_id: str
+) -> Check:
+    """Submit it, and wait for its end; whatever breaks that off gives it up."""
     try:
         run = session.client.runs.submit(session.team, intent, run_id=run_id)
     except BrokerError as error:
-        yield Check(what=what, is_well=False, said=f"it was not accepted: {error.message}")
-        return
-    session.note(f"submitted {run.name}: one {flavors[0].accelerator}")
+        return Check(what=what, is_well=False, said=f"it was not accepted: {error.message}")
     try:
-        with _unwound_by_signals():
-            found = _follow(session, what, run, wish.within_s)
+        session.note(f"submitted {run.name}: one {intent.workload.hardware[0].accelerator}")
+        return _follow(session, what, run, within_s)
     except BaseException:
         session.client.runs.cancel(run.name, grace_s=0, message="the trial was given up")
         raise
-    yield found
 
 
 @contextmanager

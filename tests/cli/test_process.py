@@ -5,6 +5,8 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -19,14 +21,19 @@ WITHIN_S = 90.0
 SLEEPER = ("--no-workdir", "--hardware", "1xH100", "--capacity", "spot")
 
 
-def started(daemon: Daemon, home: Path, *arguments: str) -> subprocess.Popen[str]:
-    return subprocess.Popen(
+@contextmanager
+def started(daemon: Daemon, home: Path, *arguments: str) -> Iterator[subprocess.Popen[str]]:
+    with subprocess.Popen(
         [sys.executable, "-m", "broker.cli", *arguments],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
         env=daemon.environment("process", home),
-    )
+    ) as process:
+        try:
+            yield process
+        finally:
+            process.kill()  # what fails a test must not be waited for
 
 
 def done(daemon: Daemon, home: Path, *arguments: str, **more: str) -> tuple[int, str, str]:
@@ -65,6 +72,30 @@ def test_an_interrupted_watch_says_how_to_go_on_and_ends_no_run(
     assert "Traceback" not in said
     assert state_of(daemon, "long") == run_pb2.RUN_STATE_RUNNING
     assert done(daemon, tmp_path, "cancel", "long", "--grace", "0", "--wait")[0] == exits.OK
+
+
+DEAF = """
+import time
+from broker.cli import __main__ as cli
+def main():
+    while True:
+        try:
+            print("goes on", flush=True)
+            time.sleep(60)
+        except KeyboardInterrupt:
+            pass
+cli.main, cli.LEAVES_WITHIN_S = main, 1
+cli.program()
+"""
+
+
+def test_what_goes_on_although_it_was_interrupted_is_ended() -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", DEAF], stdout=subprocess.PIPE, text=True
+    ) as process:
+        lines_until(process, "goes on")
+        process.send_signal(signal.SIGINT)
+        assert process.wait(WITHIN_S) == -signal.SIGALRM
 
 
 def test_a_trial_that_is_ended_leaves_no_run(daemon: Daemon, tmp_path: Path) -> None:
