@@ -48,7 +48,7 @@ demo-cluster: $(STAMP) ## the demo on three real Kueue regions of this machine
 
 test-cluster: $(STAMP) ## the tests that need real control planes, real Kueue, real processes
 	@$(BIN)/python -m tests.cluster.rig build
-	$(BIN)/pytest -n 2 --dist loadfile tests/cluster -m "cluster and not long"
+	$(BIN)/pytest -n 2 --dist loadgroup --no-loadscope-reorder tests/cluster -m "cluster and not long"
 
 test-cluster-long: $(STAMP) ## those of them that take long: 200 hedged runs, with faults
 	@$(BIN)/python -m tests.cluster.rig build

@@ -97,15 +97,22 @@ def rank_of(pod: Object) -> int:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Bear connections that a test leaves to a server that was stopped.
+    """Bear connections that a test leaves to a server that was stopped, and group the tests.
 
     A TLS handshake that is given up closes its socket in a later turn of the event loop, and a
-    test's loop has none after its end.
+    test's loop has none after its end. What needs three regions goes to one worker, first of all: a
+    region that stands idle takes its share of the machine, too.
     """
     here = Path(__file__).parent
-    for item in items:
-        if item.path.is_relative_to(here):
-            item.add_marker(pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning"))
+    own = [item for item in items if item.path.is_relative_to(here)]
+    wide = {
+        item for item in own if isinstance(item, pytest.Function) and "rig" in item.fixturenames
+    }
+    for item in own:
+        item.add_marker(pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning"))
+        group = "three regions" if item in wide else item.path.name
+        item.add_marker(pytest.mark.xdist_group(group))
+    items.sort(key=lambda item: item not in wide)
 
 
 @pytest.fixture(scope="session")
