@@ -4,7 +4,8 @@ It sees what others hold and what is ahead, starts gangs as JobSets, and needs n
 queues that it uses. The start itself is decided in the region's store.
 
     cluster.py      the port, put together; read it first
-    access.py       one client per cluster, a deadline on everything; credentials.py, errors.py
+    access.py       one client per cluster, a deadline on everything; credentials.py, errors.py;
+                    key_files.py: keys that have to be files, gone with their process
     discovery.py    which API versions are served, and what we may do
     watching.py     the informer: pages, watch, bookmarks; one class for every kind
       source.py     where its pages and lines come from; cache.py: what it keeps, what changed

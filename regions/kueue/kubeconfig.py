@@ -15,6 +15,7 @@ from kubernetes.aio.config import ConfigException
 from kubernetes.aio.config.kube_config import FileOrData, KubeConfigLoader, KubeConfigMerger
 
 from regions.kueue.errors import AccessError
+from regions.kueue.key_files import folder
 from regions.kueue.plugin import Given, ask, read
 
 EARLY_S = 300.0
@@ -39,7 +40,11 @@ class Loader(KubeConfigLoader):
         """Read a file that is there."""
         merged = KubeConfigMerger(path).config
         KubeConfigLoader.__init__(
-            self, merged, active_context=context or None, config_base_path=None
+            self,
+            merged,
+            active_context=context or None,
+            config_base_path=None,
+            temp_file_path=folder(),
         )
         self._folder = os.path.dirname(path)
         self._given: Given | None = None
@@ -85,4 +90,6 @@ def _why(error: Exception) -> str:
 
 def _as_file(pem: str) -> Any:
     entry = {"data": pem}
-    return FileOrData(entry, None, data_key_name="data", base64_file_content=False).as_file()
+    return FileOrData(
+        entry, None, data_key_name="data", base64_file_content=False, temp_file_path=folder()
+    ).as_file()
