@@ -62,22 +62,23 @@ def test_a_run_does_not_notice_that_its_broker_is_killed(scene: Scene) -> None:
 def test_a_drained_run_goes_on_elsewhere_and_a_cancelled_one_leaves(scene: Scene) -> None:
     name = scene.submit("moved", command=trainer(scene.diary, steps=2000))
     scene.wait_for_step(name, 10)
-    assert len(scene.gangs(HERE)) == 1
-    assert scene.brokerd.cli("regions", "drain", HERE, "--grace", "20s").returncode == 0
+    [here] = [region for region in scene.places if scene.gangs(region)]
+    [there] = scene.places.keys() - {here}
+    assert scene.brokerd.cli("regions", "drain", here, "--grace", "20s").returncode == 0
 
     def is_there() -> bool:
         starts = [line for line in scene.lines(name) if line.what == "start"]
         return {line.rank for line in starts if line.resumed is not None} == {0, 1}
 
-    wait_until(is_there, 90, f"a start from a checkpoint in {THERE}")
+    wait_until(is_there, 90, f"a start from a checkpoint in {there}")
     assert laws.wrong_states(scene.lines(name)) == []
-    scene.wait_gone(HERE)
+    scene.wait_gone(here)
 
     pids = {line.pid for line in scene.lines(name) if line.what == "start"}
     assert scene.brokerd.cli("cancel", "moved").returncode == 0
     scene.wait_for(name, "CANCELLED")
     wait_until(lambda: not any(map(is_alive, pids)), 30, "the processes' end")
-    scene.wait_gone(THERE)
+    scene.wait_gone(there)
 
 
 def test_of_two_legs_the_first_whole_gang_trains_and_the_other_leaves(rig: Rig) -> None:

@@ -30,7 +30,7 @@ AT_ONCE, RANKS = 8, 2
 FEW, MANY = range(5), range(5, 30)
 GPUS = (1, 2)
 """Of each process: all runs of a round have quota in every region at once."""
-LEGS_S, ENDS_S, GONE_S = 120.0, 180.0, 90.0
+LEGS_S, ENDS_S, GONE_S = 160.0, 180.0, 90.0
 EAGER_S, PATIENT_S = 1, 60
 VERBS = ("status", "timeline")
 
