@@ -12,6 +12,7 @@ USAGE = 2
 # What the extra `daemon` brings; a test holds it against pyproject.toml.
 NEEDED = (
     "aiohttp",
+    "google_crc32c",
     "grpc_health",
     "grpc_reflection",
     "kubernetes",

@@ -4,9 +4,13 @@ Nothing here holds more than one chunk. ``OnChunk`` is how a long piece of work 
 and is stopped. Read ``verified`` first.
 """
 
+import base64
 import hashlib
 from collections.abc import Callable, Generator, Iterable
 from contextlib import closing
+from dataclasses import dataclass
+
+import google_crc32c
 
 from replicator.errors import Corrupt
 from replicator.stores.port import ContentReader, Entry
@@ -59,24 +63,56 @@ def verified(
     check.finish()
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Checksums:
+    """What was computed of an object's bytes; ``end`` are its last ones, as many as were wanted."""
+
+    sha256: str
+    crc32c: str
+    end: bytes
+
+
 def sha256_of(store: ContentReader, entry: Entry, on_chunk: OnChunk) -> str:
     """Return the sha256 of exactly this generation. Raises Changed and NotFound."""
-    return sha256_and_end(store, entry, on_chunk, end_bytes=0)[0]
+    return checksums_of(store, entry, on_chunk, end_bytes=0).sha256
 
 
-def sha256_and_end(
+def checksums_of(
     store: ContentReader, entry: Entry, on_chunk: OnChunk, *, end_bytes: int
-) -> tuple[str, bytes]:
-    """Return the sha256 of exactly this generation, and its last bytes, so many at most."""
-    checksum, end = hashlib.sha256(), b""
+) -> Checksums:
+    """Return the checksums of exactly this generation, and its last bytes, so many at most."""
+    sha256, crc32c, end = hashlib.sha256(), google_crc32c.Checksum(), b""
     with closing(store.read(entry.name, entry.generation)) as chunks:
         for chunk in chunks:
-            checksum.update(chunk)
+            sha256.update(chunk)
+            crc32c.update(chunk)
             on_chunk(len(chunk))
             end = (end + chunk[-end_bytes:])[-end_bytes:] if end_bytes else b""
-    return checksum.hexdigest(), end
+    return Checksums(sha256=sha256.hexdigest(), crc32c=encoded(crc32c), end=end)
 
 
 def is_sha256(text: object) -> bool:
     """Whether ``text`` is a sha256 in lower-case hexadecimal."""
     return isinstance(text, str) and len(text) == 64 and all(c in "0123456789abcdef" for c in text)
+
+
+def crc32c_of(data: bytes) -> str:
+    """Return the crc32c of some bytes, as ``encoded`` does."""
+    return encoded(google_crc32c.Checksum(data))
+
+
+def encoded(checksum: google_crc32c.Checksum) -> str:
+    """Return a crc32c as Google's stores write it: base64 of its four bytes, the highest first."""
+    digest: bytes = checksum.digest()
+    return base64.b64encode(digest).decode("ascii")
+
+
+def is_crc32c(text: object) -> bool:
+    """Whether ``text`` is a crc32c as ``encoded`` writes it."""
+    if not (isinstance(text, str) and len(text) == 8 and text.isascii()):
+        return False
+    try:
+        digest = base64.b64decode(text, validate=True)
+    except ValueError:
+        return False
+    return base64.b64encode(digest).decode("ascii") == text and len(digest) == 4

@@ -6,8 +6,9 @@ anywhere is never a checkpoint, let alone a replica, and the next call takes up 
 Files are taken up whole: one that was cut off in the middle is read again from its start.
 
 Where the destination copies by itself, its word stands for the checksum: the source's generation
-is the one whose bytes were read when the manifest was made, and the two stores say that theirs are
-the same. To read them here would send every byte through this process, twice. Read ``copy`` first.
+is the one whose bytes were read when the manifest was made, the two stores say that theirs are the
+same, and that their crc32c is the manifest's. To read them here would send every byte through this
+process, twice. Read ``copy`` first.
 """
 
 from collections.abc import Generator
@@ -55,7 +56,12 @@ def copy(
     if marker_there is None or destination.stat(prefix + marker.name) is None:
         marker_there = _copy_file(origin, marker, source, destination, on_chunk)
     generations[marker.name] = marker_there.generation
-    replica = Replica(path=origin.path, manifest=origin.manifest, generations=generations)
+    replica = Replica(
+        path=origin.path,
+        manifest=origin.manifest,
+        generations=generations,
+        sources=origin.generations,
+    )
     _require_source(origin, source)
     _require_as_left(replica, destination)
     publish(destination, replica)
@@ -95,7 +101,7 @@ def _there(
         on_chunk(0)
         return destination.find_copy(source, name, origin.generations[file.name])
     entry = destination.stat(name)
-    if entry is None or entry.size_bytes != file.size_bytes:
+    if entry is None or not file.can_be(entry):
         return None
     return entry if sha256_of(destination, entry, on_chunk) == file.sha256 else None
 

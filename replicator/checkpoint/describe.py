@@ -16,7 +16,7 @@ from replicator.checkpoint.paths import CheckpointPath
 from replicator.checkpoint.scan import Pinned, pin
 from replicator.checkpoint.verify import Depth, Health, read_replica, verify
 from replicator.errors import Changed, Conflict, Corrupt, Incomplete, NotFound
-from replicator.hashing import OnChunk, sha256_and_end, sha256_of
+from replicator.hashing import Checksums, OnChunk, checksums_of
 from replicator.stores.port import ContentReader, ContentStore, Entry
 
 
@@ -34,11 +34,15 @@ def describe(
     pinned = pin(store, path, checkpoint_format)
     files = []
     for name, entry in pinned.complete.content.items():
-        sha256 = _sha256(store, entry, name, checkpoint_format, on_chunk)
+        found = _checksums(store, entry, name, checkpoint_format, on_chunk)
         claim = pinned.complete.claims.get(name)
-        if claim is not None and claim.sha256 != sha256:
+        if claim is not None and claim.sha256 != found.sha256:
             raise Corrupt(entry.name, "it is not the file that the marker claims")
-        files.append(FileDigest(name=name, size_bytes=entry.size_bytes, sha256=sha256))
+        files.append(
+            FileDigest(
+                name=name, size_bytes=entry.size_bytes, sha256=found.sha256, crc32c=found.crc32c
+            )
+        )
     _require_unmoved(store, pinned, checkpoint_format)
     return Replica(
         path=path,
@@ -49,18 +53,18 @@ def describe(
             files=tuple(sorted(files)),
         ),
         generations={name: entry.generation for name, entry in pinned.complete.content.items()},
+        sources={},
     )
 
 
-def _sha256(
+def _checksums(
     store: ContentReader, entry: Entry, name: str, checkpoint_format: Format, on_chunk: OnChunk
-) -> str:
-    if checkpoint_format is not Format.LIGHTNING or name != MARKERS[Format.LIGHTNING]:
-        return sha256_of(store, entry, on_chunk)
-    sha256, end = sha256_and_end(store, entry, on_chunk, end_bytes=MAX_ZIP_END_BYTES)
-    if not is_whole_zip(end):
+) -> Checksums:
+    is_zip = checkpoint_format is Format.LIGHTNING and name == MARKERS[Format.LIGHTNING]
+    found = checksums_of(store, entry, on_chunk, end_bytes=MAX_ZIP_END_BYTES if is_zip else 0)
+    if is_zip and not is_whole_zip(found.end):
         raise Incomplete(entry.name, "it does not end as the zip file does that it should be")
-    return sha256
+    return found
 
 
 def attest(

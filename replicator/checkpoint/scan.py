@@ -118,10 +118,10 @@ def pin(store: ContentReader, path: CheckpointPath, checkpoint_format: Format) -
 
 
 def matches(replica: Replica, entries: Mapping[str, Entry]) -> bool:
-    """Whether every object of the manifest lies there in the size and generation it was left in."""
+    """Whether every object of the manifest lies there as it was left, by what its store says."""
     return all(
         (entry := entries.get(file.name)) is not None
-        and entry.size_bytes == file.size_bytes
+        and file.can_be(entry)
         and entry.generation == replica.generations[file.name]
         for file in replica.manifest.files
     )

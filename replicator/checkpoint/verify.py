@@ -1,8 +1,8 @@
 """Whether a region has a checkpoint: its manifest is there, and every object still matches.
 
-QUICK compares sizes and generations, from one listing and one small read. DEEP reads everything
-and compares checksums; generations that moved under equal bytes are then no fault. Read
-``is_ready`` first: it is what a placement may rely on.
+QUICK compares sizes and generations, and the crc32c where the store tells it, from one listing and
+one small read. DEEP reads everything and compares checksums; generations that moved under equal
+bytes are then no fault. Read ``is_ready`` first: it is what a placement may rely on.
 """
 
 from dataclasses import dataclass
@@ -98,6 +98,8 @@ def _faults(store: ContentReader, replica: Replica, depth: Depth, on_chunk: OnCh
             faults.append(f"{file.name} is not there")
         elif entry.size_bytes != file.size_bytes:
             faults.append(f"{file.name} has {entry.size_bytes} bytes, not {file.size_bytes}")
+        elif not file.can_be(entry):
+            faults.append(f"{file.name} has another crc32c than the manifest says")
         elif depth is Depth.QUICK:
             if entry.generation != replica.generations[file.name]:
                 faults.append(f"{file.name} was written again since it was verified")

@@ -324,6 +324,7 @@ def _entry(name: str, found: os.stat_result) -> Entry:
         size_bytes=found.st_size,
         generation=_generation(found),
         modified_s=found.st_mtime,
+        crc32c=None,
     )
 
 

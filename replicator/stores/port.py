@@ -24,12 +24,15 @@ class Entry:
 
     ``generation`` is opaque and changes whenever the object is written again; it is comparable
     only within one store. ``modified_s`` is the store's wall clock, in seconds since 1970.
+    ``crc32c`` is what the store itself says of the bytes, in base64; None where it says nothing, as
+    a directory does not.
     """
 
     name: str
     size_bytes: int
     generation: str
     modified_s: float
+    crc32c: str | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

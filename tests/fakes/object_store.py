@@ -1,9 +1,9 @@
 """An object store in memory, and a store in which something happens at the k-th operation.
 
-`MemoryObjectStore` has an object store's manners: no folders, generations that count, an object
-visible at the end of its upload. `Interrupted` wraps any store and calls a function at every point
-where a process can die or the world can move: before an operation, between two chunks, and after
-an operation whose answer is then lost.
+`MemoryObjectStore` has an object store's manners: no folders, generations that count, checksums in
+listings, an object visible at the end of its upload. `Interrupted` wraps any store and calls a
+function at every point where a process can die or the world can move: before an operation, between
+two chunks, and after an operation whose answer is then lost.
 """
 
 import itertools
@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from replicator.errors import Changed, NotFound, StoreUnreachable
+from replicator.hashing import crc32c_of
 from replicator.stores.names import checked, checked_content, checked_prefix
 from replicator.stores.port import CHUNK_BYTES, ContentStore, Entry, Listing
 
@@ -95,6 +96,7 @@ class MemoryObjectStore:
             size_bytes=len(found.data),
             generation=str(found.generation),
             modified_s=found.modified_s,
+            crc32c=crc32c_of(found.data),
         )
 
     def _reach(self, name: str) -> None:

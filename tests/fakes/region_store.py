@@ -265,6 +265,7 @@ class RegionContent:
             size_bytes=len(found.data),
             generation=str(found.generation),
             modified_s=found.at_s + self.wall_s,
+            crc32c=None,
         )
 
     def _reach(self, name: str) -> None:

@@ -9,7 +9,7 @@ from replicator.errors import TooLarge
 from replicator.stores.gcs.objects import Objects, entry_of
 from replicator.stores.port import MAX_LISTED, Entry
 
-_FIELDS = "items(name,generation,size,timeCreated),nextPageToken"
+_FIELDS = "items(name,generation,size,timeCreated,crc32c),nextPageToken"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,7 +4,6 @@ The rule: a look that finds nothing says nothing yet; the store judges whether i
 Read ``Objects.see`` first.
 """
 
-import base64
 from collections.abc import Generator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ import google_crc32c
 from google.cloud import storage
 
 from replicator.errors import Changed, StoreError
+from replicator.hashing import encoded
 from replicator.stores.gcs.access import Access
 from replicator.stores.gcs.calls import Caller, Missing, Passing, Unmet
 from replicator.stores.gcs.location import Location
@@ -36,10 +36,14 @@ class Seen:
     """
 
     entry: Entry
-    crc32c: str
     md5: str | None
     metadata: Mapping[str, str]
     fields: Mapping[str, Any]
+
+    @property
+    def crc32c(self) -> str | None:
+        """What the store says of its bytes."""
+        return self.entry.crc32c
 
     @property
     def generation(self) -> int:
@@ -51,7 +55,8 @@ class Seen:
         is_other = None not in (self.md5, other.md5) and self.md5 != other.md5
         return (
             self.entry.size_bytes == other.entry.size_bytes
-            and self.crc32c == other.crc32c != ""
+            and self.crc32c is not None
+            and self.crc32c == other.crc32c
             and not is_other
         )
 
@@ -134,7 +139,6 @@ def seen_of(name: str, blob: storage.Blob) -> Seen:
     """Return what the client holds of an object that it has just heard of."""
     return Seen(
         entry=entry_of(name, blob),
-        crc32c=blob.crc32c or "",
         md5=blob.md5_hash,
         metadata=dict(blob.metadata or {}),
         fields={field: getattr(blob, field) for field in CARRIED},
@@ -152,6 +156,7 @@ def entry_of(name: str, blob: storage.Blob) -> Entry:
         size_bytes=int(blob.size),
         generation=str(blob.generation),
         modified_s=created.timestamp(),
+        crc32c=blob.crc32c or None,
     )
 
 
@@ -160,14 +165,3 @@ def generation_of(name: str, generation: str) -> int:
     if not (generation.isascii() and generation.isdigit() and len(generation) < 20):
         raise Changed(name, "it is not the generation that was asked for")
     return int(generation)
-
-
-def crc32c_of(data: bytes) -> str:
-    """Return the checksum of some bytes, as ``encoded`` does."""
-    return encoded(google_crc32c.Checksum(data))
-
-
-def encoded(checksum: google_crc32c.Checksum) -> str:
-    """Return a checksum as the store writes it."""
-    digest: bytes = checksum.digest()
-    return base64.b64encode(digest).decode("ascii")

@@ -14,9 +14,10 @@ import google_crc32c
 from google.cloud import storage
 
 from replicator.errors import Cancelled, StoreError, StoreUnreachable
+from replicator.hashing import crc32c_of, encoded
 from replicator.stores.gcs.calls import Unmet
 from replicator.stores.gcs.notes import Notes
-from replicator.stores.gcs.objects import ROUNDS, Objects, Seen, crc32c_of, encoded, seen_of
+from replicator.stores.gcs.objects import ROUNDS, Objects, Seen, seen_of
 from replicator.stores.gcs.pieces import Piece, in_pieces
 from replicator.stores.gcs.session import Session
 

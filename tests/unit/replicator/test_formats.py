@@ -14,7 +14,7 @@ from tests.fakes.object_store import MemoryObjectStore
 
 def entries(sizes: dict[str, int]) -> dict[str, Entry]:
     return {
-        name: Entry(name=name, size_bytes=size, generation="1", modified_s=0.0)
+        name: Entry(name=name, size_bytes=size, generation="1", modified_s=0.0, crc32c=None)
         for name, size in sizes.items()
     }
 

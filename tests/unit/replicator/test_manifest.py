@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from replicator.checkpoint.copy import copy
 from replicator.checkpoint.describe import attest
 from replicator.checkpoint.formats import REPLICA_NAME, Format
 from replicator.checkpoint.manifest import (
@@ -16,7 +17,7 @@ from replicator.checkpoint.manifest import (
     encode_replica,
 )
 from replicator.checkpoint.paths import CheckpointPath
-from replicator.checkpoint.verify import Depth, Health, is_ready, verify
+from replicator.checkpoint.verify import Depth, Health, is_ready, read_replica, verify
 from replicator.errors import Incomplete, NameRefused
 from tests.fakes.checkpoints import PATH, save, unheard
 from tests.fakes.object_store import MemoryObjectStore
@@ -28,16 +29,71 @@ REPLICA = Replica(
         step=PATH.step,
         format=Format.FILES,
         files=(
-            FileDigest(name=".complete", size_bytes=7, sha256="a" * 64),
-            FileDigest(name="model", size_bytes=3, sha256="b" * 64),
+            FileDigest(name=".complete", size_bytes=7, sha256="a" * 64, crc32c="AAAAAA=="),
+            FileDigest(name="model", size_bytes=3, sha256="b" * 64, crc32c="4waSgw=="),
         ),
     ),
     generations={".complete": "1", "model": "2"},
+    sources={".complete": "7", "model": "8"},
 )
 
 
 def test_a_replica_is_read_back_as_it_was_written() -> None:
-    assert decode_replica(encode_replica(REPLICA), PATH) == REPLICA
+    again = decode_replica(encode_replica(REPLICA), PATH)
+    assert (again, again.sources) == (REPLICA, REPLICA.sources)
+
+
+def test_a_manifest_of_before_it_had_a_crc32c_is_as_good_as_it_was() -> None:
+    store = MemoryObjectStore()
+    save(store, PATH, {"model": b"123456789"})
+    replica = attest(store, PATH, Format.FILES, unheard)
+    document = json.loads(encode_replica(replica))
+    for file in document["files"]:
+        del file["crc32c"]
+    old = json.dumps(document).encode()
+    store.put(PATH.prefix + REPLICA_NAME, [old])
+    found = verify(store, PATH, Depth.DEEP, unheard)
+    assert found.health is Health.SOUND
+    assert found.replica is not None
+    assert [file.crc32c for file in found.replica.manifest.files] == [None, None]
+    assert is_ready(store, PATH, replica.manifest.digest)
+    copied = copy(found.replica, store, MemoryObjectStore(), unheard)
+    assert copied.manifest == found.replica.manifest
+
+
+def test_a_manifest_says_the_crc32c_of_each_file() -> None:
+    store = MemoryObjectStore()
+    save(store, PATH, {"model": b"123456789"})
+    files = attest(store, PATH, Format.FILES, unheard).manifest.data
+    # The check value that the checksum's catalogues give for these nine digits, 0xE3069283.
+    assert [(file.name, file.crc32c) for file in files] == [("model", "4waSgw==")]
+
+
+def test_what_its_store_says_to_have_another_crc32c_is_not_ready() -> None:
+    store = MemoryObjectStore()
+    save(store, PATH, {"model": b"123456789"})
+    replica = attest(store, PATH, Format.FILES, unheard)
+    document = json.loads(encode_replica(replica))
+    document["files"][1]["crc32c"] = "AAAAAA=="
+    store.put(PATH.prefix + REPLICA_NAME, [json.dumps(document).encode()])
+    found = verify(store, PATH, Depth.QUICK, unheard)
+    assert (found.health, found.faults) == (
+        Health.FAULTY,
+        ("model has another crc32c than the manifest says",),
+    )
+    assert not is_ready(store, PATH, replica.manifest.digest)
+
+
+def test_a_copy_says_of_which_generations_it_is() -> None:
+    store, other = MemoryObjectStore(), MemoryObjectStore()
+    save(store, PATH, {"model": b"first"})
+    save(store, PATH, {"model": b"123"})
+    origin = attest(store, PATH, Format.FILES, unheard)
+    copy(origin, store, other, unheard)
+    copied = read_replica(other, PATH)
+    assert copied is not None
+    assert (origin.sources, copied.sources) == ({}, origin.generations)
+    assert copied.generations != origin.generations
 
 
 def test_the_digest_is_fixed_for_ever() -> None:
@@ -79,6 +135,10 @@ def repeat_a_file(document: Any) -> None:
         set_to("files", 1, "sha256", value="d" * 64),
         set_to("files", 1, "size_bytes", value=-3),
         set_to("files", 1, "generation", value=None),
+        set_to("files", 1, "source_generation", value=3),
+        set_to("files", 1, "crc32c", value=3808858755),
+        set_to("files", 1, "crc32c", value="AAAAAAA="),
+        set_to("files", 1, "crc32c", value="AAAAAB=="),
         repeat_a_file,
     ],
 )
