@@ -28,11 +28,11 @@ from broker.sdk.training.checkpoint import (
     is_complete,
     newest_complete,
     step_of,
-    verify,
 )
 from broker.sdk.training.grant import Grant, GrantError
 from broker.sdk.training.job import EXIT_DRAINED, Job
 from broker.sdk.training.notes import Drain
+from broker.sdk.training.replica import verify
 
 __all__ = [
     "EXIT_DRAINED",

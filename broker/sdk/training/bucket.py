@@ -70,6 +70,7 @@ class Seen(NamedTuple):
 
     size_bytes: int
     md5: str
+    crc32c: str
 
 
 class BucketShelf:
@@ -147,11 +148,13 @@ class BucketFolder:
     def seen(self) -> Mapping[str, Seen]:
         """What the store says of all that is here, by name. Raises OSError."""
         prefix = self._place.folder + "/"
-        query = {"prefix": prefix, "fields": "items(name,size,md5Hash),nextPageToken"}
+        query = {"prefix": prefix, "fields": "items(name,size,md5Hash,crc32c),nextPageToken"}
         found = {}
         for page in _pages(self._wire, self._place.bucket, query):
             for one in page.get("items", ()):
-                seen = Seen(int(one["size"]), str(one.get("md5Hash", "")))
+                seen = Seen(
+                    int(one["size"]), str(one.get("md5Hash", "")), str(one.get("crc32c", ""))
+                )
                 found[str(one["name"])[len(prefix) :]] = seen
         return found
 
@@ -163,12 +166,13 @@ class BucketFolder:
                 sha256.update(chunk)
                 md5.update(chunk)
                 size_bytes += len(chunk)
-        wanted = Seen(size_bytes, base64.b64encode(md5.digest()).decode())
-        if self._there is None or self._there.get(name) != wanted:
+        wanted = size_bytes, base64.b64encode(md5.digest()).decode()
+        there = None if self._there is None else self._there.get(name)
+        if there is None or (there.size_bytes, there.md5) != wanted:
             if size_bytes <= SMALL_BYTES:
-                self._put(name, source.read_bytes(), wanted.md5)
+                self._put(name, source.read_bytes(), wanted[1])
             else:
-                self._send(name, source, wanted)
+                self._send(name, source, *wanted)
         return Digest(size_bytes, sha256.hexdigest())
 
     def settle(self) -> None:
@@ -232,14 +236,14 @@ class BucketFolder:
         answer = self._wire.call(Request("POST", self._uploads("multipart"), kind, body))
         _expect(answer, name, 200)
 
-    def _send(self, name: str, source: Path, wanted: Seen) -> None:
+    def _send(self, name: str, source: Path, size_bytes: int, md5: str) -> None:
         """Send a file piece by piece, in a session that makes one object however often it is sent
         to."""
-        said = {"name": f"{self._place.folder}/{name}", "md5Hash": wanted.md5}
+        said = {"name": f"{self._place.folder}/{name}", "md5Hash": md5}
         head = {
             "Content-Type": "application/json",
             "X-Upload-Content-Type": "application/octet-stream",
-            "X-Upload-Content-Length": str(wanted.size_bytes),
+            "X-Upload-Content-Length": str(size_bytes),
         }
         begun = Request("POST", self._uploads("resumable"), head, json.dumps(said).encode())
         answer = self._wire.call(begun)
@@ -250,7 +254,7 @@ class BucketFolder:
             while True:
                 file.seek(start)
                 piece = file.read(PIECE_BYTES)
-                kept = self._send_piece(name, address, piece, (start, wanted.size_bytes))
+                kept = self._send_piece(name, address, piece, (start, size_bytes))
                 if kept is None:
                     return
                 tries = tries + 1 if kept <= start else 0

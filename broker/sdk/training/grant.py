@@ -23,9 +23,10 @@ class Grant(NamedTuple):
     """The start that this process belongs to.
 
     `checkpoints` is where this epoch's checkpoints are kept; `resume_from` is where the one
-    checkpoint to start from is, None for none: directories, or places of a bucket. `private_dir` is
-    where this process and its launcher exchange notes; None outside the broker, where `run` is
-    empty and `epoch` is 0.
+    checkpoint to start from is, None for none: directories, or places of a bucket, and
+    `resume_digest` is that of its manifest, empty if it was not said. `private_dir` is where this
+    process and its launcher exchange notes; None outside the broker, where `run` is empty and
+    `epoch` is 0.
     """
 
     run: str
@@ -35,6 +36,7 @@ class Grant(NamedTuple):
     local_rank: int
     checkpoints: Path | BucketPlace
     resume_from: Path | BucketPlace | None
+    resume_digest: str
     private_dir: Path | None
 
     @classmethod
@@ -64,6 +66,7 @@ class Grant(NamedTuple):
             if checkpoints
             else local_dir.absolute(),
             resume_from=_place("BROKER_RESUME_FROM", resume_from, door) if resume_from else None,
+            resume_digest=environ.get("BROKER_RESUME_DIGEST", ""),
             private_dir=Path(private_dir) if private_dir else None,
         )
 

@@ -20,7 +20,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import NamedTuple
 
-from broker.sdk.training import arrival, checkpoint, notes, room
+from broker.sdk.training import arrival, checkpoint, notes, replica, room
 from broker.sdk.training.bucket import BucketPlace
 from broker.sdk.training.carrier import Carrier, Staged, shelf_of
 from broker.sdk.training.checkpoint import CheckpointError
@@ -93,18 +93,20 @@ class Job:
     def resume_dir(self, *, verify: bool = False) -> Path | None:
         """The directory of the checkpoint to start from, None to start from nothing.
 
-        One of a bucket is brought to this machine first, into the private directory.
-        With `verify` every file is read and compared with its digest. Raises CheckpointError if
-        the grant names a checkpoint that is not complete: starting from nothing instead would
-        throw the run's work away in silence.
+        One of a bucket is brought to this machine first, into the private directory. What the
+        broker wrote down of it is held against what is there; with `verify` every file is read and
+        compared with its digest. Raises CheckpointError if the grant names a checkpoint that is not
+        complete, or is another: starting from nothing instead would throw the run's work away in
+        silence.
         """
         named = self._named()
         if named is None:
             return None
         if not checkpoint.is_complete(named):
             raise CheckpointError(f"BROKER_RESUME_FROM names {named}, which is not complete")
+        replica.require_in(named, self.grant.resume_digest)
         if verify:
-            checkpoint.verify(named)
+            replica.verify(named)
         return named
 
     def _named(self) -> Path | None:
@@ -113,7 +115,7 @@ class Job:
             step = checkpoint.newest_step(self._shelf)
             place = None if step is None else self.grant.checkpoints / f"step-{step}"
         if isinstance(place, BucketPlace):
-            return arrival.bring(place, self._local_dir / "resume")
+            return arrival.bring(place, self._local_dir / "resume", self.grant.resume_digest)
         return place
 
     @property

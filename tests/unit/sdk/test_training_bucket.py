@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import tempfile
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,6 +16,7 @@ from broker.sdk.training.bucket import BucketFolder, BucketPlace
 from broker.sdk.training.wire import Door, Wire
 from replicator.checkpoint.describe import attest
 from replicator.checkpoint.formats import Format
+from replicator.checkpoint.manifest import Manifest
 from replicator.checkpoint.paths import CheckpointPath
 from replicator.stores.gcs import PATIENCE, GcsStore, Notes, open_access, read_location
 from tests.fakes.gcs import CUT, HALF, LOST, WRONG, FakeGcs, serve
@@ -51,8 +52,29 @@ class Scene:
             }
         )
 
-    def resuming(self, step: int = 20) -> Job:
-        return self.job(BROKER_RESUME_FROM=f"{STORE}/{CHECKPOINTS}/step-{step}")
+    def resuming(self, digest: str = "") -> Job:
+        return self.job(
+            BROKER_RESUME_FROM=f"{STORE}/{CHECKPOINTS}/step-20", BROKER_RESUME_DIGEST=digest
+        )
+
+    def attested(self, checkpoint_format: Format) -> Manifest:
+        """Let the broker write down what training saved."""
+        tokens, self.fake.tokens = self.fake.tokens, None
+        access = open_access(self.fake.client()._credentials, self.fake.url)
+        store = GcsStore(access, read_location(STORE), PATIENCE, Notes(self.home / "notes"))
+        path = CheckpointPath.parse(f"{CHECKPOINTS}/step-20")
+        replica = attest(store, path, checkpoint_format, lambda size_bytes: None)
+        access.close()
+        self.fake.tokens = tokens
+        return replica.manifest
+
+    def write(self, name: str, data: bytes) -> None:
+        """Be somebody who writes into the checkpoint."""
+        self.fake.cloud.insert("east", f"broker/{CHECKPOINTS}/step-20/{name}", data, {}, {})
+
+    def remove(self, name: str) -> None:
+        """Be somebody who removes of the checkpoint."""
+        self.fake.cloud.delete("east", f"broker/{CHECKPOINTS}/step-20/{name}", {})
 
     def names(self) -> list[str]:
         stored = self.fake.cloud.bucket("east").objects
@@ -111,13 +133,7 @@ def test_the_broker_finds_what_training_saved(scene: Scene) -> None:
     job = scene.job()
     save(job, 20, weights=bytes(3 * PIECE_BYTES + 5))
     assert job.close(LONG_S)
-    scene.fake.tokens = None
-    access = open_access(scene.fake.client()._credentials, scene.fake.url)
-    store = GcsStore(access, read_location(STORE), PATIENCE, Notes(scene.home / "notes"))
-    path = CheckpointPath.parse(f"{CHECKPOINTS}/step-20")
-    replica = attest(store, path, Format.FILES, lambda size_bytes: None)
-    access.close()
-    assert replica.manifest.size_bytes > 3 * PIECE_BYTES
+    assert scene.attested(Format.FILES).size_bytes > 3 * PIECE_BYTES
 
 
 @pytest.mark.parametrize("fault", [503, CUT, LOST, HALF], ids=str)
@@ -202,6 +218,61 @@ def test_a_checkpoint_of_dcp_is_brought_with_its_marker_last(scene: Scene) -> No
     assert found is not None
     assert (found / ".metadata").read_bytes() == b"pickled"
     assert (found / "__0_0.distcp").read_bytes() == b"shard"
+
+
+DCP = {".metadata": b"pickled", "__0_0.distcp": b"shard"}
+
+
+@pytest.mark.parametrize(
+    ("files", "checkpoint_format"),
+    [(DCP, Format.PYTORCH_DCP), ({"weights": b"1234"}, Format.FILES)],
+)
+def test_what_the_broker_wrote_down_comes_along_and_holds(
+    scene: Scene, files: dict[str, bytes], checkpoint_format: Format
+) -> None:
+    job = scene.job()
+    save(job, 20, **files)
+    assert job.close(LONG_S)
+    manifest = scene.attested(checkpoint_format)
+    found = scene.resuming(manifest.digest).resume_dir(verify=True)
+    assert found is not None
+    names = {path.name for path in found.iterdir()}
+    assert names == {*(file.name for file in manifest.files), "_REPLICA.json"}
+
+
+@pytest.mark.parametrize(
+    ("harm", "said"),
+    [
+        (lambda scene: scene.write("__0_0.distcp", b"drahs"), "has another crc32c than its"),
+        (lambda scene: scene.write("__0_0.distcp", b"shards"), "is not there as its manifest says"),
+        (lambda scene: scene.remove("__0_0.distcp"), "is not there as its manifest says"),
+        (lambda scene: scene.remove("_REPLICA.json"), "by which it was chosen"),
+        (lambda scene: scene.write("_REPLICA.json", b"{}"), "cannot be read"),
+        (
+            lambda scene: scene.fake.faults.plan("objects.media", None, WRONG),
+            "is not the file that was saved",
+        ),
+    ],
+)
+def test_what_is_not_what_the_broker_wrote_down_is_refused(
+    scene: Scene, harm: Callable[[Scene], None], said: str
+) -> None:
+    job = scene.job()
+    save(job, 20, **DCP)
+    assert job.close(LONG_S)
+    digest = scene.attested(Format.PYTORCH_DCP).digest
+    harm(scene)
+    with pytest.raises(CheckpointError, match=said):
+        scene.resuming(digest).resume_dir()
+
+
+def test_another_checkpoint_than_was_granted_is_refused(scene: Scene) -> None:
+    job = scene.job()
+    save(job, 20, **DCP)
+    assert job.close(LONG_S)
+    scene.attested(Format.PYTORCH_DCP)
+    with pytest.raises(CheckpointError, match="not the checkpoint that this start was granted"):
+        scene.resuming("0" * 64).resume_dir()
 
 
 @pytest.mark.parametrize("name", ["../../../../outside", "/outside", "a//b", "./a"])

@@ -22,6 +22,7 @@ def test_all_that_a_launcher_says() -> None:
         "BROKER_EPOCH": "4",
         "BROKER_CHECKPOINT_URI": "file:///stores/eu%20west/e4/checkpoints",
         "BROKER_RESUME_FROM": "file://localhost/stores/us/e3/checkpoints/step-40",
+        "BROKER_RESUME_DIGEST": "a" * 64,
         "BROKER_DIR": "/private/5",
     }
     assert Grant.read(environ, local_dir=Path("here")) == Grant(
@@ -32,6 +33,7 @@ def test_all_that_a_launcher_says() -> None:
         local_rank=1,
         checkpoints=Path("/stores/eu west/e4/checkpoints"),
         resume_from=Path("/stores/us/e3/checkpoints/step-40"),
+        resume_digest="a" * 64,
         private_dir=Path("/private/5"),
     )
 
@@ -59,6 +61,7 @@ def test_without_a_launcher_the_script_is_alone() -> None:
         local_rank=0,
         checkpoints=Path.cwd() / "here",
         resume_from=None,
+        resume_digest="",
         private_dir=None,
     )
     assert not grant.is_brokered

@@ -15,6 +15,11 @@ import pytest
 from broker.sdk import training
 from broker.sdk.training import Job, folders
 from broker.sdk.training.carrier import MAX_STAGED, Carrier, Staged
+from replicator.checkpoint.describe import attest
+from replicator.checkpoint.formats import Format
+from replicator.stores import DirectoryStore
+from tests.fakes.checkpoints import PATH, unheard
+from tests.fakes.checkpoints import save as save_into
 
 ROOT = Path(__file__).parents[3]
 LONG_S = 30.0
@@ -284,6 +289,33 @@ def test_it_resumes_from_what_the_grant_names(tmp_path: Path) -> None:
     (named / ".metadata").write_text("pickled")
     assert job.resume_dir() == named
     assert job.resume_dir(verify=True) == named
+
+
+@pytest.mark.parametrize(
+    ("harmed", "data", "is_verified", "said"),
+    [
+        ("__0_0.distcp", b"shards", False, "is not there as its manifest says"),
+        ("__0_0.distcp", None, False, "is not there as its manifest says"),
+        ("__0_0.distcp", b"drahs", True, "is not the file that was saved"),
+        ("_REPLICA.json", None, False, "by which it was chosen"),
+        ("_REPLICA.json", b"[]", False, "cannot be read"),
+    ],
+)
+def test_what_the_broker_wrote_down_is_held_against_what_is_there(
+    tmp_path: Path, harmed: str, data: bytes | None, is_verified: bool, said: str
+) -> None:
+    make_store(tmp_path / "store")
+    store = DirectoryStore(tmp_path / "store")
+    save_into(store, PATH, {"__0_0.distcp": b"shard"}, Format.PYTORCH_DCP)
+    digest = attest(store, PATH, Format.PYTORCH_DCP, unheard).manifest.digest
+    named = tmp_path / "store" / PATH.prefix
+    job = job_of(tmp_path, BROKER_RESUME_FROM=named.as_uri(), BROKER_RESUME_DIGEST=digest)
+    assert job.resume_dir(verify=True) == named
+    (named / harmed).unlink()
+    if data is not None:
+        (named / harmed).write_bytes(data)
+    with pytest.raises(training.CheckpointError, match=said):
+        job.resume_dir(verify=is_verified)
 
 
 def test_it_does_not_resume_from_its_own_epoch_unless_told(tmp_path: Path) -> None:
