@@ -12,6 +12,7 @@ from pathlib import Path
 
 from broker.config import Config
 from broker.fleet.fleet import Fleet, Links
+from broker.fleet.pricing import open_egress
 from broker.history.commands import BeginIncarnation
 from broker.loops.content import Content
 from broker.loops.desk import TURN
@@ -119,6 +120,7 @@ async def assemble(
             controls={region: place.control() for region, place in fleet.stores.items()},
             retention_s=config.data.retention_days * DAY_S,
             off_loop=in_thread,
+            egress_price=open_egress(config.prices),
             runs_at_once=RUNS_AT_ONCE,
         )
     )

@@ -16,6 +16,8 @@ from msgspec import Meta, Struct
 
 from broker import config_registry
 from broker.config_registry import Registry
+from regions.gcp.prices import egress
+from regions.gcp.prices.egress import EgressTerm
 from regions.gcp.prices.terms import Factor, Sunk, Terms
 from regions.kueue.profile_rules import is_network
 from regions.kueue.profiles import Reach
@@ -179,15 +181,18 @@ class Buckets(_Section, frozen=True, kw_only=True):
 
 
 class Prices(_Section, frozen=True, kw_only=True):
-    """Where the prices of real clusters' GPUs are from."""
+    """Where the prices of real clusters' GPUs are from, and what a GiB between regions costs."""
 
     source: Literal["shipped", "google"] = "shipped"
     factors: tuple[Factor, ...] = ()
     sunk: tuple[Sunk, ...] = ()
+    egress: tuple[EgressTerm, ...] = ()
 
     def __post_init__(self) -> None:
         """Refuse a contract that contradicts itself. Raises ValueError, as its terms do."""
         assert self.terms is not None
+        for field, why in egress.problems(self.egress):
+            raise ValueError(f"egress{field} {why}")
 
     @property
     def terms(self) -> Terms:

@@ -42,6 +42,11 @@ FIELDS: dict[str, str] = {
     "prices.sunk": "Reservations that are paid for already, and cost a run nothing more, such as"
     ' { accelerator = "H100", region = "us-central1" }. Any other costs what it would on demand,'
     " and takes no run while nobody knows that price.",
+    "prices.egress": "US dollars that a GiB costs on its way between two regions, where the list"
+    " that comes with the program is not right, such as"
+    ' { per_gib = 0.02, source = "europe", destination = "us-central1" }; a name may be cut short'
+    " at a hyphen, what is left out fits everything, and of several that fit the one that names"
+    " most holds. A pair that nobody has a price of costs as much as the dearest of the list.",
     "buckets.endpoint": "Who serves the buckets that are regions' stores, for brokerd and gangs;"
     " empty: Google.",
     "buckets.tokens": "Where brokerd has the token that opens them: a file that somebody keeps"

@@ -37,6 +37,7 @@ from broker.model.actor import Actor, ActorKind
 from broker.model.bill import NodesFrom
 from broker.model.capacity import FlavorKey
 from broker.model.checkpoint import Checkpoint, CheckpointRef, EpochId
+from broker.model.copying import EgressPrice
 from broker.model.intent import CapacityType, HardwareOption, Intent, Terms, Workload
 from broker.model.moment import Moment
 from broker.model.policy import TeamCaps, TeamStanding
@@ -56,6 +57,11 @@ from broker.model.states import PlacementEnd, PlacementState
 GANG = HardwareOption(accelerator="h100", accelerators_per_node=1, nodes=2)
 BROKER = Actor(kind=ActorKind.BROKER, name="test")
 START_WALL_S = 1_700_000_000.0
+
+
+def flat_egress(source: str, destination: str) -> EgressPrice:
+    """Answer ``EgressPriceOf``: two cents a GiB between any two regions."""
+    return EgressPrice(per_gib=Decimal(0) if source == destination else Decimal("0.02"))
 
 
 def make_moment(elapsed_s: float = 0.0) -> Moment:

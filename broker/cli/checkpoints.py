@@ -18,7 +18,7 @@ from broker.v1 import checkpoint_pb2, run_service_pb2
 
 HEADERS = ("STEP", "START", "SIZE", "WRITTEN", "COUNTS", "MARKS", "REGIONS")
 REFUSED = ("STEP", "START", "SEEN", "REGION", "WHY")
-REPLICAS = ("REGION", "STEP", "BEHIND", "TO COPY", "OLDER BY", "ON ITS WAY", "SAID")
+REPLICAS = ("REGION", "STEP", "BEHIND", "TO COPY", "OLDER BY", "ON ITS WAY", "COST", "SAID")
 
 
 @verb(example="broker replicas digits")
@@ -54,6 +54,7 @@ def _replica(one: checkpoint_pb2.Replica) -> tuple[str, ...]:
         size_text(one.behind_bytes) if one.behind_bytes else "-",
         words.span_of(one.behind) if one.HasField("behind") and one.behind_steps else "-",
         coming,
+        words.dollars(one.cost) if one.HasField("cost") else "-",
         one.message,
     )
 

@@ -1,4 +1,4 @@
-"""What a GPU of a real cluster costs: a book of prices, with a contract over it.
+"""What a GPU of a real cluster costs, and what leaves a region: books with a contract over them.
 
 The rule: to ask is no call. Prices that cannot be read anew grow old, and that is said; a price
 that nobody knows is none. Read ``Pricing`` first.
@@ -12,8 +12,9 @@ from typing import Protocol
 
 from broker.config import Prices
 from broker.fleet.fleet import Troubles, Work
+from broker.model.copying import EgressPrice, EgressPriceOf
 from regions.gcp.prices.book import Ask, Book, Quote
-from regions.gcp.prices.shipped import shipped
+from regions.gcp.prices.shipped import shipped, shipped_egress
 from regions.gcp.prices.terms import RESERVED, Terms
 from regions.kueue.priced import Priced, PriceOf
 
@@ -81,3 +82,20 @@ def open_pricing(prices: Prices, data: Path) -> Pricing:
 
     keeper, work = google_prices(prices.terms, data / "prices.json", OwnDoors())
     return Pricing(quoting=keeper, works=(("prices", work),), troubles=lambda: keeper.troubles)
+
+
+def open_egress(prices: Prices) -> EgressPriceOf:
+    """Return who tells what a GiB costs between two regions: the list, ops' own prices over it."""
+    table = shipped_egress(prices.egress)
+    known: dict[tuple[str, str], EgressPrice] = {}
+
+    def price(source: str, destination: str) -> EgressPrice:
+        # Each place that a run could go to is asked about at every look, and prices do not change.
+        found = known.get((source, destination))
+        if found is None:
+            quote = table.quote(source, destination)
+            doubt = "" if quote.is_known else quote.why
+            found = known[source, destination] = EgressPrice(per_gib=quote.per_gib, doubt=doubt)
+        return found
+
+    return price

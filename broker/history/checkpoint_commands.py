@@ -4,6 +4,7 @@ Offered by ``history.commands`` with all others.
 """
 
 from dataclasses import dataclass
+from decimal import Decimal
 
 from broker.model.checkpoint import CheckpointRef, EpochId
 
@@ -29,10 +30,13 @@ class RefuseCheckpoint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordCopy:
-    """A verified copy was made."""
+    """A verified copy was made from ``source`` for ``usd`` US dollars, or found; see the event."""
 
     ref: CheckpointRef
     region: str
+    source: str = ""
+    sent_bytes: int = 0
+    usd: Decimal = Decimal(0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,6 +1,7 @@
 """What happened to a run's checkpoints. Offered by ``history.events`` with all others."""
 
 from dataclasses import dataclass
+from decimal import Decimal
 
 from broker.model.checkpoint import CheckpointRef, EpochId
 
@@ -27,10 +28,16 @@ class CheckpointRefused:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckpointCopied:
-    """A verified copy stands in another region."""
+    """A verified copy stands in another region.
+
+    It came from ``source``, at ``usd`` US dollars; empty and 0 where it was found there.
+    """
 
     ref: CheckpointRef
     region: str
+    source: str = ""
+    sent_bytes: int = 0
+    usd: Decimal = Decimal(0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -60,7 +60,14 @@ def decide_checkpoint(run: Run, command: CheckpointCommand, now: Moment) -> tupl
             known = _find(run, command.ref)
             if known is None or command.region in known.regions:
                 return ()
-            return (CheckpointCopied(ref=command.ref, region=command.region),)
+            copied = CheckpointCopied(
+                ref=command.ref,
+                region=command.region,
+                source=command.source,
+                sent_bytes=command.sent_bytes,
+                usd=command.usd,
+            )
+            return (copied,)
         case RecordLostCopy():
             return _lose(run, command)
         case MarkCheckpoint():

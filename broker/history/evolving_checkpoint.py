@@ -1,5 +1,6 @@
 """What an event of a checkpoint makes of the run."""
 
+from decimal import Decimal
 from typing import assert_never
 
 from broker.history.events import (
@@ -13,6 +14,7 @@ from broker.history.events import (
 )
 from broker.history.refusals import IllegalMoveError
 from broker.model.checkpoint import Checkpoint, CheckpointRef, Hold, RefusedCheckpoint
+from broker.model.copying import CopySpend
 from broker.model.replacing import replace
 from broker.model.run import Run
 
@@ -44,7 +46,8 @@ def evolve_checkpoint(run: Run, event: CheckpointEvent) -> Run:
         case CheckpointCopied():
             here = frozenset({event.region})
             regions, lost_in = checkpoint.regions | here, checkpoint.lost_in - here
-            return _put(run, replace(checkpoint, regions=regions, lost_in=lost_in))
+            put = _put(run, replace(checkpoint, regions=regions, lost_in=lost_in))
+            return replace(put, copy_spends=_spent(run, event)) if event.source else put
         case CheckpointLost():
             gone = frozenset({event.region})
             regions, lost_in = checkpoint.regions - gone, checkpoint.lost_in | gone
@@ -104,6 +107,20 @@ def _completed(run: Run, event: CheckpointCompleted) -> Run:
     )
     left = tuple(r for r in run.refused if (r.epoch, r.step) != (event.ref.epoch, event.ref.step))
     return replace(run, checkpoints=(*run.checkpoints, checkpoint), refused=left)
+
+
+def _spent(run: Run, event: CheckpointCopied) -> tuple[CopySpend, ...]:
+    """Return what copies cost by region, with one more."""
+    others = tuple(one for one in run.copy_spends if one.region != event.region)
+    before = next((one for one in run.copy_spends if one.region == event.region), None)
+    before = before or CopySpend(region=event.region, copies=0, sent_bytes=0, usd=Decimal(0))
+    now = CopySpend(
+        region=event.region,
+        copies=before.copies + 1,
+        sent_bytes=before.sent_bytes + event.sent_bytes,
+        usd=before.usd + event.usd,
+    )
+    return (*others, now)
 
 
 def _pruned(run: Run, ref: CheckpointRef) -> Run:

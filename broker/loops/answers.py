@@ -7,6 +7,7 @@ person asks for by name, is carried out. Read ``Answers`` first.
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 from broker.history.refusals import Code, Refused
@@ -183,8 +184,10 @@ class Answers:
                 copied_bytes=copied,
             )
         )
+        spends = {one.region: one for one in run.copy_spends}
         return tuple(
-            self._replica(region, found, paths, coming[region]) for region, found in lags.items()
+            replace(self._replica(region, found, paths, coming[region]), spend=spends.get(region))
+            for region, found in lags.items()
         )
 
     async def local_path(self, run: Run, ref: CheckpointRef, region: str) -> str | None:

@@ -197,7 +197,7 @@ class Carrier:
         del self._moving[key]
         if digest == moving.ref.digest:
             self._measure(moving)
-            await self._desk.tell(run.name, RecordCopy(ref=moving.ref, region=copy.destination))
+            await self._desk.tell(run.name, self._copied(moving))
             return
         # The source holds other bytes than those that were sealed: no copy of it is one.
         message = f"step {path.step} in {copy.source} is not what was sealed"
@@ -205,6 +205,17 @@ class Carrier:
             run.name,
             RecordLostCopy(ref=moving.ref, region=copy.source, message=message),
             WarnRun(reason=Reason.COPY_NOT_VERIFIED, message=message),
+        )
+
+    def _copied(self, moving: _Moving) -> RecordCopy:
+        copy = moving.copy
+        price = self._view.egress_price(copy.source, copy.destination)
+        return RecordCopy(
+            ref=moving.ref,
+            region=copy.destination,
+            source=copy.source,
+            sent_bytes=copy.candidate.size_bytes,
+            usd=price.of(copy.candidate.size_bytes),
         )
 
     def _measure(self, moving: _Moving) -> None:

@@ -47,6 +47,7 @@ from broker.loops.trust import Trust
 from broker.loops.validator import Bundles, Validator
 from broker.loops.vouching import Voucher
 from broker.model.actor import ActorKind
+from broker.model.copying import EgressPriceOf
 from broker.placement.view import View
 from regions.launcher.store import Store
 
@@ -63,6 +64,7 @@ class Parts:
     regions' stores are, as they were configured; ``controls`` are the stores of the start protocol,
     by region. Ended runs are kept for ``retention_s`` broker seconds.
     ``images`` None: no registry is configured, and clusters pull what runs name.
+    ``egress_price`` tells what a GiB costs between two regions.
     An agent handles at most ``runs_at_once``, 1 for one after the other.
     """
 
@@ -77,6 +79,7 @@ class Parts:
     controls: Mapping[str, Store]
     retention_s: float
     off_loop: OffLoop
+    egress_price: EgressPriceOf
     runs_at_once: int = 1
     images: Images | None = None
 
@@ -133,7 +136,7 @@ def make_agents(parts: Parts) -> Agents:
     """Make every agent; none does anything yet."""
     outposts = Outposts(parts.outposts)
     sight = Sight((outpost.cluster, outpost.region) for outpost in outposts)
-    view = View(resumable)
+    view = View(resumable, parts.egress_price)
     shared = _Shared(
         outposts=outposts,
         roster=Roster(parts.log),

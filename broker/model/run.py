@@ -12,6 +12,7 @@ from broker.model.bill import NO_MACHINES, NOTHING_PAID, Bill, Meter
 from broker.model.capacity import FlavorKey
 from broker.model.capacity_seen import ClusterWord
 from broker.model.checkpoint import Checkpoint, CheckpointRef, EpochId, RefusedCheckpoint
+from broker.model.copying import CopySpend
 from broker.model.image import PinnedImage
 from broker.model.intent import CapacityType, HardwareOption, Intent, Terms
 from broker.model.moment import Moment
@@ -263,6 +264,7 @@ class Run:
     ``resumed_at`` is what ``next_epoch`` was when a person last asked for a start, 0 for never.
     ``image`` is what runs, None where it is run by the name that its intent has.
     ``is_retiring``: its time in the log is over, and what it left in stores is being removed.
+    ``copy_spends`` is what copies of its checkpoints have cost, by the region they went to.
     """
 
     name: str
@@ -297,6 +299,12 @@ class Run:
     resumed_at: int = 0
     is_retiring: bool = False
     image: PinnedImage | None = None
+    copy_spends: tuple[CopySpend, ...] = ()
+
+    @property
+    def copies_usd(self) -> Decimal:
+        """US dollars that copies of its checkpoints have cost."""
+        return sum((one.usd for one in self.copy_spends), Decimal(0))
 
     @property
     def spent(self) -> Decimal:

@@ -6,6 +6,8 @@ is None.
 
 from dataclasses import dataclass
 
+from broker.model.copying import CopySpend
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Replica:
@@ -14,6 +16,7 @@ class Replica:
     ``step`` is the newest that is complete and verified there, None for none. ``behind_s`` is the
     time between the writing of its step and of the newest. ``copying_step`` is on its way;
     ``copy_bytes_per_s`` is how fast copies came into the region of late, None where none did.
+    ``spend`` is what copies of the run's checkpoints into it were so far, None where none came.
     """
 
     region: str
@@ -27,6 +30,7 @@ class Replica:
     copy_bytes_per_s: float | None = None
     message: str = ""
     is_reachable: bool = True
+    spend: CopySpend | None = None
 
     @property
     def left_s(self) -> float | None:

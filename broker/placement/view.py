@@ -14,6 +14,7 @@ from decimal import Decimal
 
 from broker.model.capacity import ClusterFacts, FlavorFacts, FlavorKey, Signal
 from broker.model.checkpoint import Checkpoint
+from broker.model.copying import EgressPriceOf
 from broker.model.policy import TeamStanding
 from broker.model.reasons import Reason
 from broker.model.run import Placement, Run
@@ -40,8 +41,10 @@ _LOOKED_AT = frozenset({RunState.QUEUED, RunState.STARTING, RunState.RUNNING})
 class View:
     """All that a plan reads. One writer; ``plan`` changes nothing of it."""
 
-    def __init__(self, resumable: Resumable) -> None:
+    def __init__(self, resumable: Resumable, egress_price: EgressPriceOf) -> None:
+        """Make an empty one; ``egress_price`` tells what a GiB costs between two regions."""
         self._resumable = resumable
+        self.egress_price = egress_price
         self._newest: tuple[Run, Checkpoint | None] | None = None
         self.clusters: dict[str, ClusterFacts] = {}
         self.flavors: dict[FlavorKey, FlavorFacts] = {}

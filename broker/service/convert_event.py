@@ -6,6 +6,7 @@ neither table is an omission, which a test finds. Read ``event_message`` first.
 
 from collections.abc import Callable, Mapping
 from dataclasses import fields as dataclass_fields
+from decimal import Decimal
 from typing import Any, get_args
 
 from broker.history import events as e
@@ -55,7 +56,8 @@ UNTOLD = frozenset(
         "held_for", "image", "intent", "is_bad", "is_charged", "is_owed", "is_pinned", "label",
         "machines_end_s",
         "message", "name", "next_epoch", "nodes", "nonces", "patience_s", "request_id", "rule",
-        "seals", "size_bytes", "terms", "uid", "why", "word", "written_wall_s",
+        "seals", "sent_bytes", "size_bytes", "source", "terms", "uid",
+        "why", "word", "written_wall_s",
     }
 )  # fmt: skip
 
@@ -110,6 +112,11 @@ def _bill(message: event_pb2.Event, value: Bill, _: e.Recorded) -> None:
     message.cost.CopyFrom(wire.money(value.cost.total))
 
 
+def _usd(message: event_pb2.Event, value: Decimal, _: e.Recorded) -> None:
+    if value:
+        message.cost.CopyFrom(wire.money(value))
+
+
 def _plain(name: str) -> _Tell:
     def tell(message: event_pb2.Event, value: object, _: e.Recorded) -> None:
         setattr(message, name, value)
@@ -148,5 +155,6 @@ _TOLD: Mapping[str, _Tell] = {
     "site": _site,
     "state": _state,
     "step": _plain("step"),
+    "usd": _usd,
 }
 TOLD = frozenset(_TOLD)

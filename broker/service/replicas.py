@@ -22,7 +22,7 @@ def replicas_message(run: Run, replicas: Sequence[Replica]) -> run_service_pb2.L
 
 
 def _replica(replica: Replica) -> checkpoint_pb2.Replica:
-    left_s = replica.left_s
+    left_s, spend = replica.left_s, replica.spend
     return checkpoint_pb2.Replica(
         region=replica.region,
         step=replica.step,
@@ -35,4 +35,6 @@ def _replica(replica: Replica) -> checkpoint_pb2.Replica:
         message=replica.message,
         bytes_per_second=replica.copy_bytes_per_s,
         left=None if left_s is None else wire.duration(left_s),
+        sent_bytes=0 if spend is None else spend.sent_bytes,
+        cost=None if spend is None else wire.money(spend.usd),
     )

@@ -4,11 +4,15 @@ The rule: plain words, no Kubernetes; numbers come from the event alone, so that
 the same for ever. Read ``sentence_for`` first.
 """
 
+from decimal import Decimal
+
 from broker.history import events as e
 from broker.model.checkpoint import CheckpointRef
 from broker.model.run import Arrival, CloseRule, Site
 from broker.model.states import PlacementState
+from broker.placement.words import money
 
+_CENT = Decimal("0.01")
 _STANDS = {
     PlacementState.PREPARING: "its content is on the way",
     PlacementState.QUEUED: "it waits in the queue",
@@ -60,7 +64,8 @@ def _made(event: e.RunEvent) -> str:  # noqa: PLR0912 - one line for each kind o
         case e.CheckpointRefused():
             return f"what it saved as step {event.step} is no checkpoint: {event.why}"
         case e.CheckpointCopied():
-            return f"checkpoint of step {event.ref.step} is copied to {event.region}"
+            cost = f" for {money(event.usd)}" if event.usd >= _CENT else ""
+            return f"checkpoint of step {event.ref.step} is copied to {event.region}{cost}"
         case e.CheckpointLost():
             return f"the copy of step {event.ref.step} in {event.region} is gone"
         case e.CheckpointMarked():

@@ -25,9 +25,10 @@ _sym_db = _symbol_database.Default()
 from google.api import resource_pb2 as google_dot_api_dot_resource__pb2
 from google.protobuf import duration_pb2 as google_dot_protobuf_dot_duration__pb2
 from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__pb2
+from google.type import money_pb2 as google_dot_type_dot_money__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1a\x62roker/v1/checkpoint.proto\x12\tbroker.v1\x1a\x19google/api/resource.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xd8\x02\n\nCheckpoint\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0c\n\x04step\x18\x02 \x01(\x03\x12\r\n\x05\x65poch\x18\x03 \x01(\x05\x12\x0e\n\x06\x64igest\x18\x04 \x01(\t\x12\x12\n\nsize_bytes\x18\x05 \x01(\x03\x12\x0c\n\x04home\x18\x06 \x01(\t\x12\x0f\n\x07regions\x18\x07 \x03(\t\x12.\n\nwrite_time\x18\x08 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x0e\n\x06sealed\x18\t \x01(\x08\x12\x0b\n\x03\x62\x61\x64\x18\n \x01(\x08\x12\x0e\n\x06pinned\x18\x0b \x01(\x08\x12\r\n\x05label\x18\x0c \x01(\t\x12\r\n\x05\x66orks\x18\r \x03(\t:a\xea\x41^\n\x11\x62roker/Checkpoint\x12\x30teams/{team}/runs/{run}/checkpoints/{checkpoint}*\x0b\x63heckpoints2\ncheckpoint\"\x82\x01\n\x11RefusedCheckpoint\x12\x0c\n\x04step\x18\x01 \x01(\x03\x12\r\n\x05\x65poch\x18\x02 \x01(\x05\x12\x0e\n\x06region\x18\x03 \x01(\t\x12\x0f\n\x07message\x18\x04 \x01(\t\x12/\n\x0brefuse_time\x18\x05 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\"\xd3\x02\n\x07Replica\x12\x0e\n\x06region\x18\x01 \x01(\t\x12\x11\n\x04step\x18\x02 \x01(\x03H\x00\x88\x01\x01\x12\x14\n\x0c\x62\x65hind_steps\x18\x03 \x01(\x03\x12\x14\n\x0c\x62\x65hind_bytes\x18\x04 \x01(\x03\x12)\n\x06\x62\x65hind\x18\x05 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x19\n\x0c\x63opying_step\x18\x06 \x01(\x03H\x01\x88\x01\x01\x12\x14\n\x0c\x63opied_bytes\x18\x07 \x01(\x03\x12\x15\n\rcopying_bytes\x18\x08 \x01(\x03\x12\x0f\n\x07message\x18\t \x01(\t\x12\x1d\n\x10\x62ytes_per_second\x18\n \x01(\x01H\x02\x88\x01\x01\x12\'\n\x04left\x18\x0b \x01(\x0b\x32\x19.google.protobuf.DurationB\x07\n\x05_stepB\x0f\n\r_copying_stepB\x13\n\x11_bytes_per_secondb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1a\x62roker/v1/checkpoint.proto\x12\tbroker.v1\x1a\x19google/api/resource.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x17google/type/money.proto\"\xd8\x02\n\nCheckpoint\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0c\n\x04step\x18\x02 \x01(\x03\x12\r\n\x05\x65poch\x18\x03 \x01(\x05\x12\x0e\n\x06\x64igest\x18\x04 \x01(\t\x12\x12\n\nsize_bytes\x18\x05 \x01(\x03\x12\x0c\n\x04home\x18\x06 \x01(\t\x12\x0f\n\x07regions\x18\x07 \x03(\t\x12.\n\nwrite_time\x18\x08 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x0e\n\x06sealed\x18\t \x01(\x08\x12\x0b\n\x03\x62\x61\x64\x18\n \x01(\x08\x12\x0e\n\x06pinned\x18\x0b \x01(\x08\x12\r\n\x05label\x18\x0c \x01(\t\x12\r\n\x05\x66orks\x18\r \x03(\t:a\xea\x41^\n\x11\x62roker/Checkpoint\x12\x30teams/{team}/runs/{run}/checkpoints/{checkpoint}*\x0b\x63heckpoints2\ncheckpoint\"\x82\x01\n\x11RefusedCheckpoint\x12\x0c\n\x04step\x18\x01 \x01(\x03\x12\r\n\x05\x65poch\x18\x02 \x01(\x05\x12\x0e\n\x06region\x18\x03 \x01(\t\x12\x0f\n\x07message\x18\x04 \x01(\t\x12/\n\x0brefuse_time\x18\x05 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\"\x89\x03\n\x07Replica\x12\x0e\n\x06region\x18\x01 \x01(\t\x12\x11\n\x04step\x18\x02 \x01(\x03H\x00\x88\x01\x01\x12\x14\n\x0c\x62\x65hind_steps\x18\x03 \x01(\x03\x12\x14\n\x0c\x62\x65hind_bytes\x18\x04 \x01(\x03\x12)\n\x06\x62\x65hind\x18\x05 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x19\n\x0c\x63opying_step\x18\x06 \x01(\x03H\x01\x88\x01\x01\x12\x14\n\x0c\x63opied_bytes\x18\x07 \x01(\x03\x12\x15\n\rcopying_bytes\x18\x08 \x01(\x03\x12\x0f\n\x07message\x18\t \x01(\t\x12\x1d\n\x10\x62ytes_per_second\x18\n \x01(\x01H\x02\x88\x01\x01\x12\'\n\x04left\x18\x0b \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x12\n\nsent_bytes\x18\x0c \x01(\x03\x12 \n\x04\x63ost\x18\r \x01(\x0b\x32\x12.google.type.MoneyB\x07\n\x05_stepB\x0f\n\r_copying_stepB\x13\n\x11_bytes_per_secondb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -36,10 +37,10 @@ if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
   _globals['_CHECKPOINT']._loaded_options = None
   _globals['_CHECKPOINT']._serialized_options = b'\352A^\n\021broker/Checkpoint\0220teams/{team}/runs/{run}/checkpoints/{checkpoint}*\013checkpoints2\ncheckpoint'
-  _globals['_CHECKPOINT']._serialized_start=134
-  _globals['_CHECKPOINT']._serialized_end=478
-  _globals['_REFUSEDCHECKPOINT']._serialized_start=481
-  _globals['_REFUSEDCHECKPOINT']._serialized_end=611
-  _globals['_REPLICA']._serialized_start=614
-  _globals['_REPLICA']._serialized_end=953
+  _globals['_CHECKPOINT']._serialized_start=159
+  _globals['_CHECKPOINT']._serialized_end=503
+  _globals['_REFUSEDCHECKPOINT']._serialized_start=506
+  _globals['_REFUSEDCHECKPOINT']._serialized_end=636
+  _globals['_REPLICA']._serialized_start=639
+  _globals['_REPLICA']._serialized_end=1032
 # @@protoc_insertion_point(module_scope)

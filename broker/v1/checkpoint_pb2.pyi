@@ -9,6 +9,7 @@ from google.protobuf import duration_pb2 as _duration_pb2
 from google.protobuf import message as _message
 from google.protobuf import timestamp_pb2 as _timestamp_pb2
 from google.protobuf.internal import containers as _containers
+from google.type import money_pb2 as _money_pb2
 import builtins as _builtins
 import sys
 import typing as _typing
@@ -155,6 +156,8 @@ class Replica(_message.Message):
     MESSAGE_FIELD_NUMBER: _builtins.int
     BYTES_PER_SECOND_FIELD_NUMBER: _builtins.int
     LEFT_FIELD_NUMBER: _builtins.int
+    SENT_BYTES_FIELD_NUMBER: _builtins.int
+    COST_FIELD_NUMBER: _builtins.int
     region: _builtins.str
     """The region."""
     step: _builtins.int
@@ -173,6 +176,10 @@ class Replica(_message.Message):
     """Why the region gets no copy, or why the copy is late; empty when all is well."""
     bytes_per_second: _builtins.float
     """How fast copies came into the region of late; unset where none did since the broker began."""
+    sent_bytes: _builtins.int
+    """Bytes of the run's checkpoints that were copied into the region so far. Copies that failed are
+    not among them.
+    """
     @_builtins.property
     def behind(self) -> _duration_pb2.Duration:
         """Time between the writing of its step and of the newest one."""
@@ -180,6 +187,12 @@ class Replica(_message.Message):
     @_builtins.property
     def left(self) -> _duration_pb2.Duration:
         """How long what is on its way still takes at that; unset when nothing is, or nobody knows."""
+
+    @_builtins.property
+    def cost(self) -> _money_pb2.Money:
+        """US dollars that they cost, at what a GiB costs from the region that each came from; unset where
+        none came.
+        """
 
     def __init__(
         self,
@@ -195,10 +208,12 @@ class Replica(_message.Message):
         message: _builtins.str = ...,
         bytes_per_second: _builtins.float | None = ...,
         left: _duration_pb2.Duration | None = ...,
+        sent_bytes: _builtins.int = ...,
+        cost: _money_pb2.Money | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_bytes_per_second", b"_bytes_per_second", "_copying_step", b"_copying_step", "_step", b"_step", "behind", b"behind", "bytes_per_second", b"bytes_per_second", "copying_step", b"copying_step", "left", b"left", "step", b"step"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_bytes_per_second", b"_bytes_per_second", "_copying_step", b"_copying_step", "_step", b"_step", "behind", b"behind", "bytes_per_second", b"bytes_per_second", "copying_step", b"copying_step", "cost", b"cost", "left", b"left", "step", b"step"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_bytes_per_second", b"_bytes_per_second", "_copying_step", b"_copying_step", "_step", b"_step", "behind", b"behind", "behind_bytes", b"behind_bytes", "behind_steps", b"behind_steps", "bytes_per_second", b"bytes_per_second", "copied_bytes", b"copied_bytes", "copying_bytes", b"copying_bytes", "copying_step", b"copying_step", "left", b"left", "message", b"message", "region", b"region", "step", b"step"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_bytes_per_second", b"_bytes_per_second", "_copying_step", b"_copying_step", "_step", b"_step", "behind", b"behind", "behind_bytes", b"behind_bytes", "behind_steps", b"behind_steps", "bytes_per_second", b"bytes_per_second", "copied_bytes", b"copied_bytes", "copying_bytes", b"copying_bytes", "copying_step", b"copying_step", "cost", b"cost", "left", b"left", "message", b"message", "region", b"region", "sent_bytes", b"sent_bytes", "step", b"step"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__bytes_per_second: _TypeAlias = _typing.Literal["bytes_per_second"]  # noqa: Y015
     _WhichOneofArgType__bytes_per_second: _TypeAlias = _typing.Literal["_bytes_per_second", b"_bytes_per_second"]  # noqa: Y015

@@ -291,7 +291,7 @@ class Event(_message.Message):
 
     @_builtins.property
     def cost(self) -> _money_pb2.Money:
-        """US dollars that the placement cost."""
+        """US dollars that the placement cost, or the copy of a checkpoint."""
 
     @_builtins.property
     def next_time(self) -> _timestamp_pb2.Timestamp:

@@ -36,7 +36,7 @@ from regions.local.client import LocalCluster
 from replicator.stores.directory import DirectoryStore
 from replicator.transfers import Transfers
 from tests.bench.figure import Figure, Size, median
-from tests.builders import BROKER
+from tests.builders import BROKER, flat_egress
 
 CLUSTERS = 50
 NODES = 16
@@ -193,6 +193,7 @@ class _Opened:
                 controls={},
                 retention_s=90 * 86_400.0,
                 off_loop=in_thread,
+                egress_price=flat_egress,
                 runs_at_once=RUNS_AT_ONCE,
             )
         )

@@ -49,6 +49,7 @@ from broker.placement.words import duration
 from broker.policy.facts import EpochFacts
 from broker.policy.judge import judge
 from broker.policy.placing import commands
+from tests.builders import flat_egress
 from tests.scenarios.telling import said, short
 from tests.unit.placement.pictures import at, gang, make_cluster, make_flavor
 
@@ -61,7 +62,7 @@ class Stage:
     """One broker's deciding half, and what the scenario has it see."""
 
     def __init__(self) -> None:
-        self.view = View(resumable)
+        self.view = View(resumable, flat_egress)
         self.now = at(0.0)
         self.facts: dict[str, EpochFacts] = {}
         self.flavors: dict[str, dict[str, FlavorFacts]] = {}

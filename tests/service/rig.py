@@ -57,7 +57,7 @@ from broker.v1 import (
     run_service_pb2_grpc,
     team_service_pb2_grpc,
 )
-from tests.builders import BROKER
+from tests.builders import BROKER, flat_egress
 from tests.fakes.readings import HandReadings
 from tests.service.documented import Witness
 from tests.unit.placement.pictures import make_cluster, make_flavor
@@ -110,14 +110,14 @@ class Loops:
         return self.words.get(placement.id)
 
     def explain(self, run: Run, now: Moment) -> Explanation:
-        view = View(resumable)
+        view = View(resumable, flat_egress)
         for facts in self.facts.values():
             view.apply_cluster(facts)
         view.apply_run(run)
         return explain(view, run, now)
 
     def never_fits(self, intent: Intent) -> NeverFits | None:
-        view = View(resumable)
+        view = View(resumable, flat_egress)
         for facts in self.facts.values():
             view.apply_cluster(facts)
         return never_fits(view, intent, intent.terms)

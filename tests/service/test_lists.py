@@ -6,12 +6,14 @@ import base64
 import json
 from collections.abc import Callable
 from dataclasses import replace
+from decimal import Decimal
 
 import grpc
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from broker.model.copying import CopySpend
 from broker.model.sightings import Replica
 from broker.model.states import RunState
 from broker.service.errors import InvalidArgument
@@ -174,6 +176,7 @@ async def test_replicas_are_ordered_by_how_new_they_are(rig: Rig) -> None:
             copied_bytes=100,
             copying_bytes=700,
             copy_bytes_per_s=200.0,
+            spend=CopySpend(region="beta", copies=2, sent_bytes=1 << 30, usd=Decimal("0.02")),
         ),
         level,
     )
@@ -184,6 +187,9 @@ async def test_replicas_are_ordered_by_how_new_they_are(rig: Rig) -> None:
     assert not answer.replicas[2].HasField("step")
     assert (answer.replicas[1].bytes_per_second, answer.replicas[1].left.seconds) == (200.0, 3)
     assert not answer.replicas[0].HasField("left")
+    beta = answer.replicas[1]
+    assert (beta.sent_bytes, beta.cost.units, beta.cost.nanos) == (1 << 30, 0, 20_000_000)
+    assert not answer.replicas[0].HasField("cost")
 
 
 def test_a_filter_is_read_into_a_query() -> None:

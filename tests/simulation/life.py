@@ -34,6 +34,7 @@ from broker.store.ledger import LOG_NAME, Ledger, open_ledger, read_mark
 from broker.store.listing import RunPage, RunQuery
 from replicator.hashing import OnChunk
 from replicator.transfers import Ticket, TransferKey
+from tests.builders import flat_egress
 from tests.fakes.images import make_book
 from tests.fakes.region_store import ControlStore, RegionContent
 from tests.simulation import laws
@@ -184,6 +185,7 @@ class Life:
             },
             retention_s=stage.retention_s,
             off_loop=at_once,
+            egress_price=flat_egress,
             images=images,
         )
 

@@ -96,6 +96,14 @@ CASES = {
         b"[prices]\nfactors = [{ factor = -0.5 }]",
         r"prices.*factors\[0\]",
     ),
+    "a price of a GiB below nothing is refused": (
+        b"[prices]\negress = [{ per_gib = -0.5, source = 'europe' }]",
+        r"prices.*egress\[0\]\.per_gib",
+    ),
+    "two prices of one pair are refused": (
+        b"[prices]\negress = [{ per_gib = 0.5 }, { per_gib = 0.6 }]",
+        r"prices.*egress\[1\]",
+    ),
     "a registry whose prefix is a whole image's name is refused": (
         b"[[registries]]\nprefix = 'registry.example/team:v1'",
         r"registries\[0\]\.prefix",

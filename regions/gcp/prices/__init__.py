@@ -1,4 +1,4 @@
-"""What one GPU costs for an hour, by machine, capacity type and region.
+"""What one GPU costs for an hour, by machine, capacity type and region; and a GiB between two.
 
 The rule: a price is the sum of all that a machine is billed for, and where a part of it is missing,
 doubtful or told twice there is none. A price carries its date, and one that is old says so.
@@ -10,6 +10,7 @@ doubtful or told twice there is none. A price carries its date, and one that is 
     summing.py      from rates to machines
     book.py         a book of prices with its date: what is kept and asked
     terms.py        ops' contract over a book: factors, reservations that are paid already
+    egress.py       what a GiB costs on its way from one location to another
     filing.py       a book on disk
     shipped.py      list prices that come with the program, each with its source and date
     catalog.py      the billing catalog, page by page (imports Google's client)

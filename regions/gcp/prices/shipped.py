@@ -1,19 +1,21 @@
-"""List prices that come with the program.
+"""List prices that come with the program: of machines, and of what leaves a location.
 
-The rule: every figure has its source and its date, and is told as being as old as it is. They are
-for regions without a cloud, and for the time until a catalog was read. Read ``shipped``.
+The rule: every figure has its source and its date, and is told as being as old as it is. Those of
+machines are for regions without a cloud, and for the time until a catalog was read. Read
+``shipped``.
 """
 
 import tomllib
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from importlib.resources import files
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 from msgspec import Struct
 
 from regions.gcp.prices.book import Book, Price
+from regions.gcp.prices.egress import EgressRow, EgressTable, EgressTerm
 from regions.gcp.shapes import SHAPES
 
 
@@ -29,10 +31,21 @@ class _List(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     source: tuple[_Group, ...]
 
 
+class _Pairs(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    source: str
+    as_of: date
+    per_gib: Decimal
+    between: tuple[tuple[str, str], ...]
+
+
+class _Egress(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    areas: dict[str, tuple[str, ...]]
+    source: tuple[_Pairs, ...]
+
+
 def shipped() -> Book:
     """Return the book that comes with the program."""
-    text = files("regions.gcp.prices").joinpath("list_prices.toml").read_text("utf-8")
-    groups = msgspec.convert(tomllib.loads(text), _List).source
+    groups = msgspec.convert(_read("list_prices.toml"), _List).source
     return Book(
         prices=tuple(
             Price(
@@ -49,6 +62,23 @@ def shipped() -> Book:
             for region, per_hour in group.per_hour.items()
         )
     )
+
+
+def shipped_egress(terms: tuple[EgressTerm, ...] = ()) -> EgressTable:
+    """Return the prices between locations that come with the program, ops' own over them."""
+    told = msgspec.convert(_read("egress_prices.toml"), _Egress)
+    rows = tuple(
+        EgressRow(
+            areas=frozenset(pair), per_gib=group.per_gib, source=f"{group.source}, {group.as_of}"
+        )
+        for group in told.source
+        for pair in group.between
+    )
+    return EgressTable(areas=told.areas, rows=rows, terms=terms)
+
+
+def _read(name: str) -> dict[str, Any]:
+    return tomllib.loads(files("regions.gcp.prices").joinpath(name).read_text("utf-8"))
 
 
 def _midnight_s(day: date) -> float:

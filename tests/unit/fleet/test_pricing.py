@@ -10,7 +10,9 @@ import pytest
 
 from broker.config import Prices
 from broker.fleet.fleet import Work
-from broker.fleet.pricing import Pricing, open_pricing
+from broker.fleet.pricing import Pricing, open_egress, open_pricing
+from broker.model.copying import EgressPrice
+from regions.gcp.prices.egress import EgressTerm
 from regions.gcp.prices.terms import Factor, Sunk
 from regions.kueue.priced import Priced, PriceOf
 
@@ -98,3 +100,13 @@ async def test_without_the_libraries_the_shipped_list_holds_and_it_is_said(
     (said,) = await told_troubles(pricing)
     assert "Google's libraries are not installed here" in said
     assert "capacity-broker[gcp]" in said
+
+
+def test_what_leaves_a_region_has_a_price_and_a_guess_says_that_it_is_one() -> None:
+    own = EgressTerm(per_gib=Decimal("0.01"), source="us", destination="europe")
+    price = open_egress(Prices(egress=(own,)))
+    assert price("us-east4", "europe-west4") == EgressPrice(per_gib=Decimal("0.01"))
+    assert price("europe-west4", "us-east4") == EgressPrice(per_gib=Decimal("0.08"))
+    guess = price("us-east4", "alpha")
+    assert guess.per_gib == Decimal("0.15")
+    assert guess.doubt.startswith("no price from us-east4 to alpha is known")

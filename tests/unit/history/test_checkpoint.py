@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from decimal import Decimal
 
 import pytest
 
@@ -70,6 +71,23 @@ def test_copies_come_and_go() -> None:
     assert story.tell(lost) == ()
     stranger = make_checkpoint().ref
     assert story.tell(RecordCopy(ref=stranger, region="beta")) == ()
+
+
+def test_what_copies_cost_is_added_up_by_where_they_went() -> None:
+    story = Story().accepted().training().saved(100).saved(200)
+    first, second = (one.ref for one in story.run.checkpoints)
+    for ref, region, usd in ((first, "beta", "0.10"), (second, "beta", "0.25"), (second, "c", "1")):
+        copy = RecordCopy(ref=ref, region=region, source="alpha", sent_bytes=7, usd=Decimal(usd))
+        story.do(copy)
+        assert story.tell(copy) == ()
+    # What somebody else copied there is only found, and costs the run nothing.
+    story.do(RecordCopy(ref=first, region="c"))
+    story.do(RecordPruned(ref=first))
+    assert {one.region: (one.copies, one.sent_bytes, one.usd) for one in story.run.copy_spends} == {
+        "beta": (2, 14, Decimal("0.35")),
+        "c": (1, 7, Decimal(1)),
+    }
+    assert story.run.copies_usd == Decimal("1.35")
 
 
 def test_a_step_that_was_trained_twice_is_marked_in_both() -> None:

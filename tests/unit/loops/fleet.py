@@ -45,7 +45,7 @@ from regions.local.config import (
 from regions.local.spawn import ensure_running, socket_of, stop_all
 from replicator.stores.directory import DirectoryStore
 from replicator.transfers import Transfers
-from tests.builders import make_intent
+from tests.builders import flat_egress, make_intent
 
 LOG_NAME = "broker.db"  # the log within brokerd's data directory
 USER = Actor(kind=ActorKind.USER, name="ada")
@@ -264,6 +264,7 @@ async def brokered(stage: Stage, data: Path) -> AsyncIterator[Fleet]:
                 controls={r: store.DirectoryStore(w.store) for r, w in stage.worlds.items()},
                 retention_s=90 * 86_400.0,
                 off_loop=in_thread,
+                egress_price=flat_egress,
                 clock=clock,
             )
         )

@@ -41,7 +41,7 @@ from regions.local.faults import Fault
 from replicator.hashing import OnChunk
 from replicator.stores.directory import DirectoryStore
 from replicator.transfers import Ticket, TransferKey
-from tests.builders import BROKER, make_intent, make_workload
+from tests.builders import BROKER, flat_egress, make_intent, make_workload
 from tests.fakes.images import FakeRegistries, make_book
 from tests.fakes.readings import HandReadings
 from tests.unit.loops import seeing
@@ -271,6 +271,7 @@ async def _made(
             controls=controls,
             retention_s=90 * 86_400.0,
             off_loop=at_once,
+            egress_price=flat_egress,
             clock=clock,
             runs_at_once=runs_at_once,
             images=images,

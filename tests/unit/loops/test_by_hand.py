@@ -11,13 +11,14 @@ from broker.history.commands import RecordRunning, RecordStart, SetPolicy, Withd
 from broker.history.events import CheckpointCopied, CheckpointLost, Granted
 from broker.loops.content import path_of
 from broker.loops.reaper import LEFTOVER_S
+from broker.model.copying import CopySpend
 from broker.model.intent import CheckpointFormat, CheckpointSpec
 from broker.model.policy import RegionPolicy
 from broker.model.reasons import Reason
 from broker.model.states import PlacementEnd
 from regions.cluster import Cause, Grant, Outcome, Queue, Stage, Withdraw
 from replicator.checkpoint.paths import CheckpointPath
-from tests.builders import BROKER, make_workload
+from tests.builders import BROKER, flat_egress, make_workload
 from tests.fakes.checkpoints import marker_of, save
 from tests.unit.loops.handheld import Handheld, handheld
 from tests.unit.loops.seeing import epoch_seen, placement_seen, report
@@ -176,6 +177,21 @@ async def test_checkpoints_are_written_down_and_copied_ahead(two: Handheld) -> N
     assert sorted(c.ref.step for c in run.checkpoints) == [10, 20]
     newest = max(run.checkpoints, key=lambda c: c.ref.step)
     assert newest.regions == {"alpha", "beta"}
+
+
+async def test_a_copy_that_was_made_is_charged_and_shown_with_what_it_cost(two: Handheld) -> None:
+    name = await started(two)
+    saved(two, name, 10)
+    await two.settle(seconds=1.0)
+    run = two.run(name)
+    size_bytes = run.checkpoints[0].size_bytes
+    usd = flat_egress("alpha", "beta").of(size_bytes)
+    spend = CopySpend(region="beta", copies=1, sent_bytes=size_bytes, usd=usd)
+    assert (run.copy_spends, usd > 0) == ((spend,), True)
+    assert {one.region: one.spend for one in two.agents.answers.replicas(run)} == {
+        "alpha": None,
+        "beta": spend,
+    }
 
 
 async def test_copies_keep_the_budget_of_the_region_that_they_leave(two: Handheld) -> None:

@@ -30,7 +30,7 @@ from broker.model.reasons import Reason
 from broker.model.states import RunState
 from broker.placement.standing import RegionStanding
 from broker.placement.view import View
-from tests.builders import Story, make_intent, make_terms, make_workload
+from tests.builders import Story, flat_egress, make_intent, make_terms, make_workload
 from tests.unit.loops.seeing import NOW
 from tests.unit.placement.pictures import make_cluster, make_flavor
 
@@ -134,7 +134,7 @@ def test_a_wish_is_made_anew_when_a_run_is_over_and_when_it_goes() -> None:
 
 def picture(story: Story, *regions: str) -> View:
     """A view of a run, with a cluster that could take it in each region."""
-    view = View(resumable)
+    view = View(resumable, flat_egress)
     for region in regions:
         flavor = make_flavor(
             cluster=region,

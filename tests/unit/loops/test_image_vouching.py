@@ -10,6 +10,7 @@ from broker.loops.journeys import Journeys
 from broker.model.image import PinnedImage
 from broker.placement.view import View
 from broker.runtime.clock import SystemClock
+from tests.builders import flat_egress
 from tests.fakes.images import DIGEST, SOURCE, FakeRegistries, make_book
 from tests.fakes.readings import HandReadings
 
@@ -21,7 +22,9 @@ async def test_the_oldest_question_of_many_that_nobody_came_back_to_is_forgotten
     wanted = [PinnedImage(name=f"{SOURCE}/llm{at}@{DIGEST}", size_bytes=1) for at in range(5)]
     async with Journeys(max_parallel=1) as trips:
         images = Images(make_book("alpha"), FakeRegistries(), asks=trips, copies=trips)
-        voucher = ImageVoucher(images, View(resumable), SystemClock(None, HandReadings()))
+        voucher = ImageVoucher(
+            images, View(resumable, flat_egress), SystemClock(None, HandReadings())
+        )
         assert [voucher.is_there(one, "alpha", within_s=5.0) for one in wanted] == [None] * 5
         asking = [voucher.is_asking(one, "alpha") for one in wanted]
     assert asking == [False, False, True, True, True]

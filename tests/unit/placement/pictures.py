@@ -14,6 +14,7 @@ from broker.model.run import Placement, Purpose, Run, Site, Why
 from broker.model.states import PlacementState, RunState
 from broker.placement.choices import AddLeg, Choice, Climb, Plan, SayWait
 from broker.placement.view import View
+from tests.builders import flat_egress
 
 H100X8 = HardwareOption(accelerator="H100", accelerators_per_node=8, nodes=1)
 ANY = tuple(CapacityType)
@@ -159,7 +160,7 @@ def no_checkpoints(run: Run) -> tuple[Checkpoint, ...]:
 
 
 def make_view(*clusters: ClusterFacts, runs: Iterable[Run] = ()) -> View:
-    view = View(no_checkpoints)
+    view = View(no_checkpoints, flat_egress)
     for facts in clusters:
         view.apply_cluster(facts)
     for run in runs:

@@ -23,6 +23,7 @@ from broker.model.states import PlacementEnd, PlacementState
 from broker.placement.feasible import Question, failed_for_s, refuse
 from broker.placement.standing import RegionStanding
 from broker.placement.view import View
+from tests.builders import flat_egress
 from tests.unit.placement.pictures import (
     ANY,
     at,
@@ -141,7 +142,7 @@ def with_far_checkpoint() -> World:
         regions=frozenset({"us-east1"}),
         is_sealed=True,
     )
-    view = View(lambda run: (far,))
+    view = View(lambda run: (far,), flat_egress)
     view.apply_cluster(make_cluster(FLAVOR))
     return view, waiting_run()
 

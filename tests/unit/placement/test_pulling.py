@@ -15,7 +15,7 @@ from broker.placement.explain import explain
 from broker.placement.forecast import GATE_S, SPREAD
 from broker.placement.plan import plan
 from broker.placement.view import View
-from tests.builders import Story
+from tests.builders import Story, flat_egress
 from tests.unit.placement.pictures import at, ids, make_cluster, make_flavor, make_view, waiting_run
 
 IMAGE = PinnedImage(name=f"r.example/llm@sha256:{'a' * 64}", size_bytes=6_000_000_000)
@@ -23,7 +23,7 @@ IMAGE = PinnedImage(name=f"r.example/llm@sha256:{'a' * 64}", size_bytes=6_000_00
 
 def waiting(image: PinnedImage | None = IMAGE) -> tuple[Story, View]:
     """Return a run with an image, and a region with nodes free for it that pulls at 100 MB/s."""
-    story, view = Story(), View(resumable)
+    story, view = Story(), View(resumable, flat_egress)
     story.do(story.submit, AcceptRun(image=image))
     flavor = make_flavor("alpha", region="alpha", accelerator="h100", nodes_free=8)
     view.apply_cluster(make_cluster(flavor))

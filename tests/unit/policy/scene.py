@@ -14,7 +14,7 @@ from broker.placement.standing import RegionStanding
 from broker.placement.view import View
 from broker.policy.facts import EpochFacts
 from broker.policy.judge import judge
-from tests.builders import Story, make_intent, make_terms
+from tests.builders import Story, flat_egress, make_intent, make_terms
 from tests.unit.placement.pictures import make_cluster, make_flavor
 
 REGIONS = ("alpha", "beta", "gamma")
@@ -27,7 +27,7 @@ class Scene:
         intent = make_intent(terms=terms or make_terms())
         intent = replace(intent, workload=replace(intent.workload, **workload))
         self.story = Story(intent).accepted()
-        self.view = View(resumable)
+        self.view = View(resumable, flat_egress)
         self.facts: EpochFacts | None = None
         self._nonces = (f"nonce{number:07d}" for number in count(1))
         for region in REGIONS:
