@@ -5,6 +5,7 @@ A region or team that nobody has spoken of has a fresh state, so that every know
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from math import isfinite
 from typing import assert_never
 
 from broker.history.codec import check_writable
@@ -19,6 +20,7 @@ from broker.history.regional_commands import (
     CordonRegion,
     DoubtStore,
     DrainRegion,
+    RecordCopyRate,
     RecordOrphan,
     RecordOrphanGone,
     RecordSurvey,
@@ -33,6 +35,7 @@ from broker.history.regional_commands import (
 from broker.history.regional_events import (
     BrokerEvent,
     CapsSet,
+    CopyRateMeasured,
     IncarnationBegan,
     OrphanGone,
     OrphanRemovalOrdered,
@@ -59,6 +62,7 @@ from broker.history.regional_states import (
     StoreDoubt,
     TeamState,
 )
+from broker.model.copying import CopyRate, is_another
 from broker.model.reasons import Reason
 from broker.model.replacing import replace
 
@@ -78,6 +82,9 @@ __all__ = [
     "evolve_team",
     "unseen_regions",
 ]
+
+
+RATES_MAX = 200  # of one region: what is forgotten is measured again
 
 
 def unseen_regions(
@@ -140,8 +147,19 @@ def _decide_region(
             return decide_store(region, command, open_starts)
         case RecordOrphan() | RecordOrphanGone() | RemoveOrphan():
             return decide_orphan(region, command)
+        case RecordCopyRate():
+            return _measure(region, command)
         case _:
             assert_never(command)
+
+
+def _measure(region: RegionState, command: RecordCopyRate) -> tuple[RegionEvent, ...]:
+    """Note a rate where forecasts would be others: copies come by the minute, for years."""
+    rate = command.bytes_per_s
+    known = region.copy_rate(command.kind, command.source)
+    if not (isfinite(rate) and rate > 0.0) or not is_another(known, rate):
+        return ()
+    return (CopyRateMeasured(kind=command.kind, source=command.source, bytes_per_s=rate),)
 
 
 def evolve_region(region: RegionState, recorded: Recorded) -> RegionState:
@@ -169,8 +187,16 @@ def evolve_region(region: RegionState, recorded: Recorded) -> RegionState:
             return replace(stamped, store="", doubt=None)
         case OrphanSeen() | OrphanGone() | OrphanRemovalOrdered():
             return replace(stamped, orphans=evolve_orphans(region, event, recorded.at))
+        case CopyRateMeasured():
+            return replace(stamped, copy_rates=_with_rate(region, event))
         case _:
             raise _stranger(recorded)
+
+
+def _with_rate(region: RegionState, event: CopyRateMeasured) -> tuple[CopyRate, ...]:
+    rate = CopyRate(kind=event.kind, source=event.source, bytes_per_s=event.bytes_per_s)
+    others = (o for o in region.copy_rates if (o.kind, o.source) != (event.kind, event.source))
+    return (*others, rate)[-RATES_MAX:]
 
 
 def decide_team(team: TeamState, command: TeamCommand) -> tuple[TeamEvent, ...]:

@@ -6,6 +6,7 @@ The rule is that of ``commands.py``, which offers these as well. Read ``SetPolic
 from dataclasses import dataclass
 from decimal import Decimal
 
+from broker.model.copying import CopyKind
 from broker.model.policy import RegionPolicy, TeamCaps
 from broker.model.reasons import Reason
 
@@ -92,6 +93,15 @@ class RemoveOrphan:
     object: str
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordCopyRate:
+    """Copies into the region come from ``source`` at so many bytes a second, smoothed."""
+
+    kind: CopyKind
+    source: str
+    bytes_per_s: float
+
+
 RegionCommand = (
     SetPolicy
     | CordonRegion
@@ -104,6 +114,7 @@ RegionCommand = (
     | RecordOrphan
     | RecordOrphanGone
     | RemoveOrphan
+    | RecordCopyRate
 )
 
 

@@ -6,6 +6,7 @@ The rule is that of ``events.py``, whose ``Event`` takes these in. Read ``Policy
 from dataclasses import dataclass
 from decimal import Decimal
 
+from broker.model.copying import CopyKind
 from broker.model.policy import RegionPolicy, TeamCaps
 from broker.model.reasons import Reason
 
@@ -94,6 +95,15 @@ class OrphanRemovalOrdered:
     object: str
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CopyRateMeasured:
+    """Copies into the region were seen to come from ``source`` at another rate than known."""
+
+    kind: CopyKind
+    source: str
+    bytes_per_s: float
+
+
 RegionEvent = (
     PolicySet
     | RegionCordoned
@@ -106,6 +116,7 @@ RegionEvent = (
     | OrphanSeen
     | OrphanGone
     | OrphanRemovalOrdered
+    | CopyRateMeasured
 )
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from functools import lru_cache
 
+from broker.model.copying import CopyKind, CopyRate
 from broker.model.moment import Moment
 from broker.model.policy import RegionPolicy, TeamCaps
 from broker.model.reasons import Reason
@@ -48,6 +49,7 @@ class RegionState:
 
     ``waived_incarnation``: it need not be read after that restore. ``store`` is what its store was
     called when it was claimed, empty before. ``doubt`` None: nothing is known against its store.
+    ``copy_rates`` are how fast copies into it were seen to come, the latest measured last.
     """
 
     id: str
@@ -60,7 +62,13 @@ class RegionState:
     store: str = ""
     doubt: StoreDoubt | None = None
     orphans: tuple[KnownOrphan, ...] = ()
+    copy_rates: tuple[CopyRate, ...] = ()
     stream_version: int = 0
+
+    def copy_rate(self, kind: CopyKind, source: str) -> float | None:
+        """Return how fast copies from a region come, None where nobody has measured it."""
+        found = (one for one in self.copy_rates if (one.kind, one.source) == (kind, source))
+        return next((one.bytes_per_s for one in found), None)
 
     def orphan(self, cluster: str, object_: str) -> KnownOrphan | None:
         """Return an orphan by its cluster and what it is called there."""

@@ -22,6 +22,7 @@ from broker.loops.telling import capacity_of, kept_of, word_of
 from broker.model.capacity import ClusterFacts
 from broker.model.capacity_seen import CapacitySeen, ClusterWord
 from broker.model.checkpoint import Checkpoint, CheckpointRef
+from broker.model.copying import CopyKind
 from broker.model.faults import Fault
 from broker.model.image import ImageOnItsWay, RegionRegistry
 from broker.model.intent import Intent
@@ -29,6 +30,7 @@ from broker.model.moment import Moment
 from broker.model.reasons import Reason
 from broker.model.run import Placement, Progress, Run
 from broker.model.sightings import CheckpointFile, Orphan, Replica
+from broker.placement.content import source_of
 from broker.placement.explain import Explanation, explain
 from broker.placement.nearest import NeverFits, never_fits
 from broker.placement.view import View
@@ -264,9 +266,17 @@ class Answers:
             copying_step=None if coming is None else coming[0].step,
             copied_bytes=0 if coming is None else coming[1],
             copying_bytes=0 if coming is None else paths[coming[0]].size_bytes,
-            copy_bytes_per_s=self._view.copy_rates.get(region),
+            copy_bytes_per_s=self._rate(region, paths, None if coming is None else coming[0]),
             is_reachable=any(facts.is_store_reachable for facts in self.clusters(region)),
         )
+
+    def _rate(
+        self, region: str, paths: dict[CheckpointPath, Checkpoint], coming: CheckpointPath | None
+    ) -> float | None:
+        """Return how fast what comes into a region comes, or would if it lacks the newest."""
+        path = coming or next(iter(paths), None)
+        source = "" if path is None else source_of(paths[path])
+        return self._view.rates.foreseen(CopyKind.CHECKPOINT, source, region)
 
     def _having(self, run: Run, ref: CheckpointRef, region: str) -> Iterator[str]:
         one = next((c for c in run.checkpoints if c.ref == ref), None)

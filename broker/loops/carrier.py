@@ -18,9 +18,11 @@ from broker.loops.doubting import Doubter
 from broker.loops.egress import NO_BUDGET_BYTES, Booking, Egress
 from broker.loops.finder import Finder
 from broker.loops.later import Later
+from broker.loops.pacing import Pacer
 from broker.loops.roster import Roster
 from broker.loops.sight import Sight
 from broker.model.checkpoint import Checkpoint, CheckpointRef
+from broker.model.copying import CopyKind
 from broker.model.moment import Moment
 from broker.model.reasons import Reason
 from broker.model.run import Placement, Run
@@ -41,7 +43,6 @@ ENDED_PER_TICK = 8  # of them: each is read from the log's disk
 OVER_PER_TICK = 32  # of those whose copy is still to be made: each may be read from there, too
 WISHES_LAST_S = 60.0  # where the next start is likely changes with prices and stockouts
 OVER_LASTS_S = 600.0  # of a run that is over: only a region that was closed changes it
-MEASURED_BYTES = 16 << 20
 
 
 class Archive(Protocol):
@@ -90,6 +91,7 @@ class Carrier:
         self._egress = egress
         self._wake = wake
         self._clock = clock
+        self._pacer = Pacer(desk, view, clock)
         self._moving: dict[TransferKey, _Moving] = {}
         self._later: Later[tuple[str, str]] = Later(clock)
         self._finder = Finder(desk=desk, sight=sight, content=content, clock=clock)
@@ -196,8 +198,14 @@ class Carrier:
             return
         del self._moving[key]
         if digest == moving.ref.digest:
-            self._measure(moving)
             await self._desk.tell(run.name, self._copied(moving))
+            await self._pacer.measured(
+                CopyKind.CHECKPOINT,
+                copy.source,
+                copy.destination,
+                sent_bytes=copy.candidate.size_bytes,
+                began_s=moving.booking.began_s,
+            )
             return
         # The source holds other bytes than those that were sealed: no copy of it is one.
         message = f"step {path.step} in {copy.source} is not what was sealed"
@@ -217,18 +225,6 @@ class Carrier:
             sent_bytes=copy.candidate.size_bytes,
             usd=price.of(copy.candidate.size_bytes),
         )
-
-    def _measure(self, moving: _Moving) -> None:
-        """Tell the view how fast copies into a region go; what is small is all start-up."""
-        took_s, size_bytes = (
-            self._clock.now().since(moving.booking.began_s),
-            moving.copy.candidate.size_bytes,
-        )
-        if size_bytes < MEASURED_BYTES or took_s <= 0.0:
-            return
-        region, rate = moving.copy.destination, size_bytes / took_s
-        former = self._view.copy_rates.get(region, rate)
-        self._view.apply_copy_rate(region, 0.7 * former + 0.3 * rate)
 
     async def _settle_doubts(self) -> None:
         """Say which sources are gone; what was put off on their account is tried from another."""

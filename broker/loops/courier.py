@@ -15,8 +15,10 @@ from broker.loops.egress import Booking, Egress
 from broker.loops.image_vouching import ImageVoucher
 from broker.loops.images import Images
 from broker.loops.later import MESSAGE_MAX, Later
+from broker.loops.pacing import Pacer
 from broker.loops.roster import Roster
 from broker.loops.sight import Sight
+from broker.model.copying import CopyKind
 from broker.model.image import ImageOnItsWay, PinnedImage
 from broker.model.moment import Moment
 from broker.model.reasons import Reason
@@ -33,7 +35,6 @@ KNOWN_S = 600.0  # an image that was seen there is copied no more; a start looks
 COPIES_AT_ONCE = 2
 LOOK_AGAIN_S = 5.0
 FAILURES_KEPT = 10_000
-MEASURED_BYTES = 16 << 20  # what is smaller is all start-up
 
 _Key = tuple[str, str]  # an image's name and a region
 
@@ -81,6 +82,7 @@ class Courier:
         self._egress = egress
         self._wake = wake
         self._clock = clock
+        self._pacer = Pacer(desk, view, clock)
         self._wishes: dict[str, _Wish] = {}
         self._again = Agenda()
         self._held: dict[str, object] = {}
@@ -256,9 +258,15 @@ class Courier:
         del self._moving[key]
         self._failures.pop(key, None)
         moving.booking.sent_bytes = sent_bytes
-        self._measure(region, moving, sent_bytes)
         self._view.apply_image(name, region, is_there=True)
         self._wake.add(self._who_wants(key))
+        await self._pacer.measured(
+            CopyKind.IMAGE,
+            self._source(name, moving.origin),
+            region,
+            sent_bytes=sent_bytes,
+            began_s=moving.booking.began_s,
+        )
 
     async def _failed(self, key: _Key, error: ContentError) -> None:
         name, region = key
@@ -280,15 +288,6 @@ class Courier:
             for run, wish in self._wishes.items()
             if wish.image.name == name and region in wish.regions
         }
-
-    def _measure(self, region: str, moving: _Moving, sent_bytes: int) -> None:
-        """Tell the view how fast images come into a region."""
-        took_s = self._clock.now().since(moving.booking.began_s)
-        if sent_bytes < MEASURED_BYTES or took_s <= 0.0:
-            return
-        rate = sent_bytes / took_s
-        former = self._view.image_rates.get(region, rate)
-        self._view.apply_image_rate(region, 0.7 * former + 0.3 * rate)
 
 
 def _waits_in(run: Run) -> tuple[str, ...]:

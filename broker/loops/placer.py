@@ -184,6 +184,7 @@ class Placer:
         if state.drain is not None:
             standing = replace(standing, drain_grace_s=state.drain.grace_s)
         self._view.apply_region(standing)
+        self._view.rates.keep(region, state.copy_rates)
         concerned: set[str] = set()
         for outpost in self._outposts.of_region(region):
             concerned |= self._roster.on_cluster(outpost.cluster)

@@ -4,6 +4,9 @@ The rule: what is not known to stand in a region is copied, and copying takes ti
 a checkpoint starts from nothing and waits for no copy of one.
 """
 
+from broker.model.checkpoint import Checkpoint
+from broker.model.copying import CopyKind
+from broker.model.image import PinnedImage
 from broker.model.reasons import Reason
 from broker.model.run import Placement, Run
 from broker.placement.view import View
@@ -34,7 +37,8 @@ def image_s(view: View, run: Run, region: str) -> float:
     """Return how long the run's image is on its way to a region's registry, in seconds."""
     if run.image is None or not view.lacks_image(run, region):
         return 0.0
-    return run.image.size_bytes / max(view.image_rates.get(region, IMAGE_RATE), 1.0)
+    rate = view.rates.foreseen(CopyKind.IMAGE, _image_source(view, run.image, region), region)
+    return run.image.size_bytes / max(rate or IMAGE_RATE, 1.0)
 
 
 def saved_s(view: View, run: Run, region: str) -> float:
@@ -49,6 +53,19 @@ def saved_s(view: View, run: Run, region: str) -> float:
         wait_s += BUNDLE_S
     newest = view.newest(run)
     if newest is not None and region not in newest.regions:
-        rate = view.copy_rates.get(region, COPY_RATE_BYTES_PER_S)
-        wait_s += newest.size_bytes / max(rate, 1.0)
+        rate = view.rates.foreseen(CopyKind.CHECKPOINT, source_of(newest), region)
+        wait_s += newest.size_bytes / max(rate or COPY_RATE_BYTES_PER_S, 1.0)
     return wait_s
+
+
+def source_of(checkpoint: Checkpoint) -> str:
+    """Return the region that a copy of a checkpoint is read from: its home, while it is there."""
+    if checkpoint.home in checkpoint.regions:
+        return checkpoint.home
+    return min(checkpoint.regions, default="")
+
+
+def _image_source(view: View, image: PinnedImage, region: str) -> str:
+    """Return the region that has an image and whose copies cost least, empty where none has it."""
+    holders = sorted(view.image_regions.get(image.name, frozenset()) - {region})
+    return min(holders, key=lambda one: view.egress_price(one, region).per_gib, default="")

@@ -26,6 +26,7 @@ from broker.placement.group import Group
 from broker.placement.line import Agenda
 from broker.placement.load import Load
 from broker.placement.outlook import FORGET_AFTER_S, Outlook, came_since, outlook
+from broker.placement.rates import Rates
 from broker.placement.standing import RegionStanding, Resumable
 
 SIGNALS_KEPT = 32  # per flavor: at one a minute half an hour of an outage, and no more memory
@@ -65,10 +66,9 @@ class View:
         self.losses: deque[float] = deque(maxlen=256)
         self.moves: deque[tuple[float, str]] = deque(maxlen=256)
         self.bundle_regions: dict[str, frozenset[str]] = {}
-        self.copy_rates: dict[str, float] = {}
+        self.rates = Rates()
         self.image_regions: dict[str, frozenset[str]] = {}
         self.image_words: dict[tuple[str, str], tuple[Reason, str]] = {}
-        self.image_rates: dict[str, float] = {}
         self.pull_rates: dict[str, float] = {}
         self._signals: dict[FlavorKey, deque[Signal]] = {}
         self._group_of: dict[str, Group] = {}
@@ -165,10 +165,6 @@ class View:
             if after is not None and after.why.reason is Reason.BUNDLE_DAMAGED:
                 self.bundle_regions[digest] -= {leg.site.region}
 
-    def apply_copy_rate(self, region: str, bytes_per_s: float) -> None:
-        """Take in how fast copies into a region go of late."""
-        self.copy_rates[region] = bytes_per_s
-
     def apply_registry(self, region: str, pull_bytes_per_s: float) -> None:
         """Take in that starts in a region pull their image, and how fast a new machine does."""
         self.pull_rates[region] = pull_bytes_per_s
@@ -186,10 +182,6 @@ class View:
         self.image_words[image, region] = word
         while len(self.image_words) > IMAGES_KEPT:
             del self.image_words[next(iter(self.image_words))]
-
-    def apply_image_rate(self, region: str, bytes_per_s: float) -> None:
-        """Take in how fast images come into a region's registry of late."""
-        self.image_rates[region] = bytes_per_s
 
     # ---- Marks ----------------------------------------------------------------------------------
 

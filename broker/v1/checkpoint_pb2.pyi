@@ -175,7 +175,9 @@ class Replica(_message.Message):
     message: _builtins.str
     """Why the region gets no copy, or why the copy is late; empty when all is well."""
     bytes_per_second: _builtins.float
-    """How fast copies came into the region of late; unset where none did since the broker began."""
+    """How fast copies come into the region of late, from where the newest step is read; unset where
+    none was measured yet.
+    """
     sent_bytes: _builtins.int
     """Bytes of the run's checkpoints that were copied into the region so far. Copies that failed are
     not among them.

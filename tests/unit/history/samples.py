@@ -16,6 +16,7 @@ from broker.history.codec import encode
 from broker.model.bill import Bill, NodesFrom, PaidTime, PhaseCost
 from broker.model.capacity import FlavorKey
 from broker.model.checkpoint import Checkpoint, CheckpointRef, EpochId, Hold
+from broker.model.copying import CopyKind
 from broker.model.intent import (
     AfterMaxWait,
     CapacityType,
@@ -271,6 +272,7 @@ SAMPLES: tuple[e.Event, ...] = (
     r.OrphanSeen(cluster="us-1", object="p9", message="of a run that nobody knows", is_ours=True),
     r.OrphanGone(cluster="us-1", object="p9"),
     r.OrphanRemovalOrdered(cluster="us-1", object="p9"),
+    r.CopyRateMeasured(kind=CopyKind.IMAGE, source="us-east1", bytes_per_s=52_500_000.5),
     r.CapsSet(
         caps=TeamCaps(
             running_gpus=64,

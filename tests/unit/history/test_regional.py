@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from decimal import Decimal
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from broker.history.events import Event, Recorded
 from broker.history.refusals import IllegalMoveError, Refused
 from broker.history.regional import (
+    RATES_MAX,
     BrokerState,
     RegionState,
     TeamState,
@@ -26,6 +28,7 @@ from broker.history.regional_commands import (
     CarrySpend,
     CordonRegion,
     DrainRegion,
+    RecordCopyRate,
     RecordSurvey,
     RegionCommand,
     SetCaps,
@@ -34,6 +37,7 @@ from broker.history.regional_commands import (
     WaiveRegion,
 )
 from broker.history.regional_events import CapsSet, RegionCordoned
+from broker.model.copying import CopyKind
 from broker.model.policy import RegionPolicy, TeamCaps
 from broker.model.reasons import Reason
 from tests.builders import BROKER, make_moment
@@ -66,6 +70,42 @@ def broker_after(*commands: BrokerCommand) -> BrokerState:
             broker = evolve_broker(broker, record(event, broker.stream_version + 1))
         assert decide_broker(broker, command) == ()
     return broker
+
+
+def rate_of(source: str, bytes_per_s: float, kind: CopyKind = CopyKind.IMAGE) -> RecordCopyRate:
+    return RecordCopyRate(kind=kind, source=source, bytes_per_s=bytes_per_s)
+
+
+def test_a_rate_is_kept_by_pair_and_kind_and_only_where_forecasts_would_be_others() -> None:
+    saved = rate_of("beta", 9e6, CopyKind.CHECKPOINT)
+    region = region_after(rate_of("beta", 50e6), saved, rate_of("", 1e6))
+    before = region.stream_version
+    region = region_after(rate_of("beta", 50e6), saved, rate_of("", 1e6), rate_of("beta", 60e6))
+    assert region.stream_version == before
+    region = region_after(rate_of("beta", 50e6), saved, rate_of("", 1e6), rate_of("beta", 70e6))
+    assert {(one.kind, one.source): one.bytes_per_s for one in region.copy_rates} == {
+        (CopyKind.CHECKPOINT, "beta"): 9e6,
+        (CopyKind.IMAGE, ""): 1e6,
+        (CopyKind.IMAGE, "beta"): 70e6,
+    }
+    assert (
+        region.copy_rate(CopyKind.IMAGE, "beta"),
+        region.copy_rate(CopyKind.IMAGE, "gamma"),
+    ) == (
+        70e6,
+        None,
+    )
+
+
+@pytest.mark.parametrize("rate", [0.0, -1.0, math.inf, math.nan])
+def test_what_is_no_rate_is_not_written_down(rate: float) -> None:
+    assert region_after(rate_of("beta", rate)).copy_rates == ()
+
+
+def test_of_ever_new_pairs_the_latest_are_kept() -> None:
+    region = region_after(*(rate_of(f"r{number}", 1e6) for number in range(RATES_MAX + 5)))
+    assert len(region.copy_rates) == RATES_MAX
+    assert region.copy_rates[-1].source == f"r{RATES_MAX + 4}"
 
 
 def test_a_policy_is_replaced_whole_under_its_etag() -> None:

@@ -7,6 +7,7 @@ import pytest
 from broker.history.commands import AcceptRun
 from broker.history.lineage import resumable
 from broker.model.capacity import Certainty
+from broker.model.copying import CopyKind
 from broker.model.image import PinnedImage
 from broker.model.run import Run
 from broker.placement.choices import AddLeg
@@ -39,7 +40,7 @@ def copied_s(view: View, run: Run) -> float:
 def test_an_image_that_is_not_in_a_region_is_on_its_way_there_first() -> None:
     story, view = waiting()
     assert copied_s(view, story.run) == IMAGE.size_bytes / IMAGE_RATE
-    view.apply_image_rate("alpha", 1e9)
+    view.rates.tell(CopyKind.IMAGE, "", "alpha", 1e9)
     assert copied_s(view, story.run) == 6.0
     view.apply_image(IMAGE.name, "alpha", is_there=True)
     assert copied_s(view, story.run) == 0.0
@@ -57,7 +58,7 @@ def test_a_start_takes_as_long_as_its_machines_pull() -> None:
 
 def test_a_place_is_not_refused_for_an_image_that_is_nowhere_yet() -> None:
     story, view = waiting()
-    view.apply_image_rate("alpha", 1e5)
+    view.rates.tell(CopyKind.IMAGE, "", "alpha", 1e5)
     (offer,) = explain(view, story.run, story.now).offers
     assert offer.content_s > view.region("alpha").policy.patience.content_s
 
