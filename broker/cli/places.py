@@ -4,7 +4,7 @@ what other terms would bring.
 Read ``show_estimate`` first.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
@@ -93,9 +93,17 @@ def show_estimate(
         session.say(words.table(OFFERS, [_offer(offer) for offer in found.offers]))
         if any(offer.chosen for offer in found.offers):
             session.say(f"* {star}")
+        for line in prepared(found.offers):
+            session.say(line)
     if found.refusals:
         session.say()
         session.say(words.table(REFUSALS, [_refusal(refusal) for refusal in found.refusals]))
+
+
+def prepared(offers: Iterable[offer_pb2.Offer]) -> list[str]:
+    """Return a line for each region that says what a start there takes first."""
+    told = {(offer.place.region, offer.preparation.message): None for offer in offers}
+    return [f"in {region}: {message}" for region, message in told if message]
 
 
 def _offer(offer: offer_pb2.Offer) -> tuple[str, ...]:

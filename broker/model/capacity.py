@@ -9,6 +9,7 @@ from decimal import Decimal
 from enum import StrEnum
 
 from broker.model.intent import CapacityType, HardwareOption, TopologyWish
+from broker.model.preparing import Preparation
 from broker.model.reasons import Reason
 
 
@@ -43,6 +44,7 @@ class Comparison(StrEnum):
     BEST = "BEST"
     DEARER = "DEARER"
     LATER = "LATER"
+    CONTENT = "CONTENT"
     LESS_PREFERRED = "LESS_PREFERRED"
     LESS_WEIGHT = "LESS_WEIGHT"
     CROWDED = "CROWDED"
@@ -215,7 +217,7 @@ class Offer:
     gpus: int
     price_per_gpu_hour: Decimal
     forecast: Forecast
-    content_s: float
+    preparation: Preparation
     score: float
     failed_s: float | None = None
 

@@ -12,6 +12,7 @@ from broker.model.reasons import Reason
 from broker.model.run import Placement, Run
 from broker.placement.backoff import was_kept
 from broker.placement.choose import Chosen, block_of, counted, ranked
+from broker.placement.content import prepared_words
 from broker.placement.feasible import Question
 from broker.placement.fit import words_of
 from broker.placement.ladder import last_rung
@@ -20,6 +21,8 @@ from broker.placement.share import Blocked, Tally
 from broker.placement.view import View
 from broker.placement.words import counted as count_of
 from broker.placement.words import duration
+
+_CENT = 0.01
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,6 +51,7 @@ class _Value:
         return {
             Comparison.DEARER: mine.machines - other.machines,
             Comparison.LATER: mine.waiting + self.delay - other.waiting - first.delay,
+            Comparison.CONTENT: mine.content - other.content,
             Comparison.LESS_PREFERRED: mine.of_taste - other.of_taste,
             Comparison.LESS_WEIGHT: mine.of_weight - other.of_weight,
             Comparison.CROWDED: mine.total * self.crowd - other.total * first.crowd,
@@ -103,7 +107,7 @@ def _value(view: View, run: Run, offer: Offer, tally: Tally, now: Moment) -> _Va
     question = Question(view=view, run=run, flavor=flavor, option_index=index, now=now)
     return _Value(
         offer=offer,
-        parts=parts(question, offer.forecast, offer.content_s),
+        parts=parts(question, offer.forecast, offer.preparation),
         delay=delay_cost(view, run, offer, tally.crowding_s(offer)),
         crowd=SPREAD_CROWD * shares.get(offer.region, 0.0),
         lot=SPREAD_USUAL * lot(run, offer.key),
@@ -113,9 +117,11 @@ def _value(view: View, run: Run, offer: Offer, tally: Tally, now: Moment) -> _Va
 def _best(value: _Value, values: list[_Value]) -> Compared:
     mine, waiting = value.parts, value.parts.waiting + value.delay
     message = (
-        f"the best buy: {_dollars(mine.machines + waiting)} an hour of progress, "
+        f"the best buy: {_dollars(mine.paid + value.delay)} an hour of progress, "
         f"{_dollars(waiting)} of it for waiting"
     )
+    if mine.content >= _CENT:
+        message += f" and {_dollars(mine.content)} for its content"
     alike = sum(
         1 for other in values if other is not value and _cause(other, value)[0] is Comparison.LOT
     )
@@ -166,6 +172,10 @@ def _behind(run: Run, value: _Value, first: _Value, *, is_taken: bool) -> Compar
     elif cause is Comparison.LATER:
         chance = f"{offer.forecast.chance:.0%}"
         message = f"waiting costs {_dollars(dollars)} more for an hour of progress, chance {chance}"
+    elif cause is Comparison.CONTENT:
+        message = f"its content costs {_dollars(dollars)} more for an hour of progress"
+        if told := prepared_words(offer.preparation):
+            message += f": {told}"
     elif cause is Comparison.LESS_PREFERRED:
         number = offer.hardware_index + 1
         message = f"it is option {number} of the {len(run.intent.workload.hardware)} accepted"

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from broker.model.capacity import Offer, Refusal
 from broker.model.intent import AfterMaxWait
 from broker.model.moment import Moment
+from broker.model.preparing import ResumeFrom
 from broker.model.reasons import Reason
 from broker.model.run import Placement, Purpose, Run, Why
 from broker.model.states import PlacementState
@@ -17,7 +18,7 @@ from broker.placement.backoff import kept_last, ready_at_s
 from broker.placement.choices import SayWait
 from broker.placement.choose import Chosen, choose
 from broker.placement.compare import Compared, compared
-from broker.placement.content import image_word
+from broker.placement.content import image_word, prepared_words
 from broker.placement.fit import NEVER, words_of
 from broker.placement.group import Assessment
 from broker.placement.hedge import waiting_legs
@@ -119,7 +120,10 @@ def why_there(offer: Offer) -> str:
     """Return the sentence why a run is sent to an offer."""
     soon = offer.forecast.p50_s
     when = "at an unknown time" if soon is None else f"in about {duration(soon)}"
-    return f"{_place(offer)}, start {when} ({offer.forecast.basis})"
+    told = f"{_place(offer)}, start {when} ({offer.forecast.basis})"
+    if offer.preparation.resume in _AT_A_PRICE:
+        told += f"; {prepared_words(offer.preparation)}"
+    return told
 
 
 def _place(offer: Offer) -> str:
@@ -309,6 +313,8 @@ def _fallback(leg: Placement) -> str:
     return f"{leg.why.reason.value.lower().replace('_', ' ')} in {leg.site.region}"
 
 
+# What stands there costs nothing, and is not spoken of each time.
+_AT_A_PRICE = frozenset({ResumeFrom.NEWEST_COPIED, ResumeFrom.OLDER_HERE})
 _BEFORE_MACHINES = ("PREPARING", "QUEUED")
 _STAGES = ("PREPARING", "QUEUED", "PROVISIONING", "AT_GATE", "RUNNING", "ENDED")
 _AT_THE_END = {

@@ -18,7 +18,7 @@ from broker.model.run import Placement, Run
 from broker.model.states import PlacementEnd, PlacementState
 from broker.placement import backoff
 from broker.placement.backoff import was_kept
-from broker.placement.content import saved_s
+from broker.placement.content import preparation, stakes
 from broker.placement.fit import Answer, misfit
 from broker.placement.patience import STUCK_CAUSES, was_put_out
 from broker.placement.standing import RegionStanding
@@ -154,8 +154,15 @@ def _time(ask: Question) -> Answer:
                 f"{duration(max(0.0, deadline_s - now.wall_s))}"
             ),
         )
+    return _content(ask)
+
+
+def _content(ask: Question) -> Answer:
+    flavor, gpus = ask.flavor, ask.option.gpus
+    price = flavor.price_per_gpu_hour or Decimal(0)
+    at_stake = stakes(ask.view, flavor.accelerator, gpus, price)
     # An image may be on no region's registry yet: who asks for it is what brings it to one.
-    copy_s = saved_s(ask.view, run, ask.flavor.region)
+    copy_s = preparation(ask.view, ask.run, flavor.region, at_stake).saved_s
     if copy_s > ask.standing.policy.patience.content_s:
         return (
             Reason.CONTENT_TOO_LATE,

@@ -4,13 +4,16 @@ The rule: lower is better, and everything in a score is money. An hour of waitin
 hour of the dearest machine of the kind would, for that is what the user could have bought with
 it. A region's weight divides the score; weight 0 is never first.
 
-    score = (price x gpus / speed x hours + dearest x gpus x wait) / hours / weight
+    score = (price x gpus / speed x hours + dearest x gpus x wait + content) / hours / weight
+
+``content`` is what bringing the run's content there costs, and doing again what is lost.
 """
 
 import zlib
 from dataclasses import dataclass
 
 from broker.model.capacity import FlavorKey, Forecast, Offer
+from broker.model.preparing import Preparation
 from broker.model.run import Run
 from broker.placement.feasible import Question, remaining_work_s
 from broker.placement.view import View
@@ -30,53 +33,60 @@ class Parts:
 
     machines: float
     waiting: float
+    content: float
     taste: float
     weight: float
 
     @property
+    def paid(self) -> float:
+        """What is paid, and lost by waiting."""
+        return self.machines + self.waiting + self.content
+
+    @property
     def of_taste(self) -> float:
         """What the place of the hardware option among the accepted adds."""
-        return (self.machines + self.waiting) * (self.taste - 1.0)
+        return self.paid * (self.taste - 1.0)
 
     @property
     def of_weight(self) -> float:
         """What the policy's weight adds; negative where it draws."""
-        return self.total - (self.machines + self.waiting) * self.taste
+        return self.total - self.paid * self.taste
 
     @property
     def total(self) -> float:
         """The score."""
-        return (self.machines + self.waiting) * self.taste / max(self.weight, 1e-9)
+        return self.paid * self.taste / max(self.weight, 1e-9)
 
 
-def score(question: Question, forecast: Forecast, content_s: float) -> float:
+def score(question: Question, forecast: Forecast, prepared: Preparation) -> float:
     """Return an offer's score in US dollars per hour of progress at the reference speed."""
-    return parts(question, forecast, content_s).total
+    return parts(question, forecast, prepared).total
 
 
-def parts(question: Question, forecast: Forecast, content_s: float) -> Parts:
+def parts(question: Question, forecast: Forecast, prepared: Preparation) -> Parts:
     """Return what an offer's score is made of."""
     run, flavor, option = question.run, question.flavor, question.option
     hours = max(60.0, remaining_work_s(run) or WORK_S) / 3600.0
     price = float(flavor.price_per_gpu_hour or 0)
     dearest = float(question.view.dearest.get(flavor.accelerator, 0)) or 1.0
-    wait_cost = dearest * option.gpus * wait_hours(question, forecast, content_s)
+    wait_cost = dearest * option.gpus * wait_hours(question, forecast, prepared)
     haste = CLIMBED_HASTE if run.climbed else 1.0
     return Parts(
         machines=price * option.gpus / option.relative_speed,
         waiting=haste * wait_cost / hours,
+        content=float(prepared.usd) / hours,
         taste=1.0 + TASTE * question.option_index,
         weight=question.standing.policy.weight,
     )
 
 
-def wait_hours(question: Question, forecast: Forecast, content_s: float) -> float:
-    """Return the expected hours of waiting, a start that does not come included."""
+def wait_hours(question: Question, forecast: Forecast, prepared: Preparation) -> float:
+    """Return the expected hours until the run is where it was, no start at all included."""
     remaining_s = remaining_wait_s(question.run, question.now)
     unlucky_s = min(UNLUCKY_S, UNLUCKY_S if remaining_s is None else max(remaining_s, 60.0))
     soon_s = UNLUCKY_S if forecast.p50_s is None else forecast.p50_s
     # Content travels while the queue moves.
-    lucky_s = max(soon_s, content_s)
+    lucky_s = max(soon_s, prepared.wait_s) + prepared.redone_s
     return (forecast.chance * lucky_s + (1.0 - forecast.chance) * (lucky_s + unlucky_s)) / 3600.0
 
 

@@ -97,7 +97,7 @@ def due_at_s(view: View, run: Run, offer: Offer, at_s: float) -> float:
     """
     usual_s = SPREAD * (STARTUP_S[offer.capacity_type] + GATE_S)
     foreseen_s = usual_s if offer.forecast.p90_s is None else offer.forecast.p90_s
-    return at_s - max(LEAD_MIN_S, foreseen_s, offer.content_s)
+    return at_s - max(LEAD_MIN_S, foreseen_s, offer.preparation.wait_s)
 
 
 def timely(
@@ -198,5 +198,8 @@ def _without_wait(view: View, run: Run, offer: Offer, left_s: float, now: Moment
     )
     soon_s = offer.forecast.p50_s
     later = replace(offer.forecast, p50_s=None if soon_s is None else max(0.0, soon_s - left_s))
-    content_s = max(0.0, offer.content_s - left_s)
-    return replace(offer, score=score(question, later, content_s))
+    prepared = offer.preparation
+    # What travels meanwhile is bundle, checkpoint and image alike.
+    left = max(0.0, prepared.wait_s - left_s) / max(prepared.wait_s, 1e-9)
+    prepared = replace(prepared, saved_s=prepared.saved_s * left, image_s=prepared.image_s * left)
+    return replace(offer, score=score(question, later, prepared))

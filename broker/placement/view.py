@@ -46,7 +46,7 @@ class View:
         """Make an empty one; ``egress_price`` tells what a GiB costs between two regions."""
         self._resumable = resumable
         self.egress_price = egress_price
-        self._newest: tuple[Run, Checkpoint | None] | None = None
+        self._saved: tuple[Run, tuple[Checkpoint, ...]] | None = None
         self.clusters: dict[str, ClusterFacts] = {}
         self.flavors: dict[FlavorKey, FlavorFacts] = {}
         self.regions: dict[str, RegionStanding] = {}
@@ -251,12 +251,16 @@ class View:
         recent = (self._touched[-number] for number in range(1, count + 1))
         return [key for key in dict.fromkeys(recent) if key in self.flavors]
 
+    def saved(self, run: Run) -> tuple[Checkpoint, ...]:
+        """Return what the run could resume from, the preferred first, wherever each stands."""
+        # A run is asked about for each place in turn: the last answer is all that is kept.
+        if self._saved is None or self._saved[0] is not run:
+            self._saved = (run, self._resumable(run))
+        return self._saved[1]
+
     def newest(self, run: Run) -> Checkpoint | None:
         """Return the checkpoint that the run would resume from, wherever it stands, or None."""
-        # A run is asked about for each place in turn: the last answer is all that is kept.
-        if self._newest is None or self._newest[0] is not run:
-            self._newest = (run, next(iter(self._resumable(run)), None))
-        return self._newest[1]
+        return next(iter(self.saved(run)), None)
 
     def region(self, region: str) -> RegionStanding:
         """Return a region's standing; the documented defaults when ops set nothing."""

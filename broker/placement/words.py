@@ -28,6 +28,15 @@ def money(dollars: Decimal) -> str:
     return f"${dollars.quantize(Decimal('0.01'))}"
 
 
+def size(size_bytes: int) -> str:
+    """Return a size as people say it: "900 B", "12.5 MB", "1.4 TB"."""
+    number, units = float(size_bytes), iter(("kB", "MB", "GB", "TB"))
+    unit = "B"
+    while number >= 999.95 and (larger := next(units, None)) is not None:
+        number, unit = number / 1000.0, larger
+    return f"{size_bytes} B" if unit == "B" else f"{number:.1f} {unit}"
+
+
 def times(number: int) -> str:
     """Return "once", "twice", "3 times"."""
     return {1: "once", 2: "twice"}.get(number, f"{number} times")

@@ -1,16 +1,19 @@
 """When a leg's content stands in its region, so that it may be queued.
 
-The rule: the newest checkpoint is waited for as long as the policy's patience for content; after
-that the newest within reach will do. A run that has checkpoints never starts from nothing for want
-of a copy.
+The rule: the newest checkpoint is waited for as long as the policy's patience for content, unless
+an older one that stands there comes cheaper, with all that is to be done again; after that the
+newest within reach will do. A run that has checkpoints never starts from nothing for want of a
+copy.
 """
 
 from broker.history.commands import FailRun, MarkPrepared, RunCommand
-from broker.history.lineage import is_within_reach, lost, nameable, nameable_in_words, resumable
+from broker.history.lineage import is_within_reach, lost, nameable, nameable_in_words
 from broker.model.moment import Moment
+from broker.model.preparing import ResumeFrom
 from broker.model.reasons import Reason
 from broker.model.run import Placement, Run
 from broker.model.states import PlacementState, RunState
+from broker.placement.content import preparation, stakes_of
 from broker.placement.view import View
 from broker.placement.words import listed
 
@@ -61,8 +64,8 @@ def is_ready(view: View, run: Run, leg: Placement, now: Moment) -> bool:
         return False
     if view.lacks_image(run, region):
         return False
-    candidates = resumable(run)
-    if not candidates or region in candidates[0].regions:
+    found = preparation(view, run, region, stakes_of(view, run, leg))
+    if found.resume is not ResumeFrom.NEWEST_COPIED:
         return is_within_reach(run, region)
     patience_s = view.region(region).policy.patience.content_s
     return now.since(leg.added_s) >= patience_s and is_within_reach(run, region)

@@ -11,9 +11,11 @@ from broker.history.commands import GrantPlacement, RunCommand, StopEpoch
 from broker.history.lineage import is_within_reach
 from broker.model.intent import CapacityType
 from broker.model.moment import Moment
+from broker.model.preparing import ResumeFrom
 from broker.model.reasons import Reason
 from broker.model.run import Placement, Purpose, Run
 from broker.model.states import PlacementState, RunState
+from broker.placement.content import preparation, stakes_of
 from broker.placement.forecast import GATE_S
 from broker.placement.hedge import waiting_legs
 from broker.placement.view import View
@@ -59,12 +61,16 @@ def _first_whole(view: View, run: Run) -> Placement | None:
 def _waits_for_a_copy(view: View, run: Run, leg: Placement, now: Moment) -> bool:
     """Return whether a successor is to wait for what its predecessor saved last.
 
-    It stood there before that was saved. Half of its time at the gate is what the copy may take.
+    It stood there before that was saved. Half of its time at the gate is what the copy may take,
+    and it takes none where an older one that is there comes cheaper.
     """
     newest, last = view.newest(run), run.epochs[-1] if run.epochs else None
     if leg.purpose is not Purpose.SUCCESSOR or newest is None or last is None:
         return False
     if last.closed_s is None or leg.site.region in newest.regions:
+        return False
+    found = preparation(view, run, leg.site.region, stakes_of(view, run, leg))
+    if found.resume is not ResumeFrom.NEWEST_COPIED:
         return False
     policy = view.region(leg.site.region).policy
     borne_s = min(policy.patience.content_s, 0.5 * policy.gate_timeout_s)

@@ -2,8 +2,10 @@
 
 from broker.model.capacity import FlavorKey, Forecast, Offer, Refusal
 from broker.model.intent import CapacityType
+from broker.model.preparing import Preparation
 from broker.model.run import Run
 from broker.placement.compare import Compared
+from broker.placement.content import prepared_words
 from broker.placement.explain import Explanation
 from broker.service import enums, wire
 from broker.v1 import errors_pb2, offer_pb2
@@ -51,7 +53,8 @@ def _offer(one: Compared, *, is_chosen: bool) -> offer_pb2.Offer:
         price_per_gpu_hour=wire.money(offer.price_per_gpu_hour),
         price_per_hour=wire.money(offer.price_per_hour),
         forecast=_forecast(offer.forecast),
-        content_wait=wire.duration(offer.content_s),
+        content_wait=wire.duration(offer.preparation.wait_s),
+        preparation=_preparation(offer.preparation),
         score=offer.score,
         chosen=is_chosen,
         comparison=enums.COMPARISON[one.comparison],
@@ -59,6 +62,22 @@ def _offer(one: Compared, *, is_chosen: bool) -> offer_pb2.Offer:
         if one.reason is None
         else enums.REASON[one.reason],
         compared=one.message,
+    )
+
+
+def _preparation(found: Preparation) -> offer_pb2.Preparation:
+    return offer_pb2.Preparation(
+        resume_from=enums.RESUME_FROM[found.resume],
+        resume_step=found.resume_step,
+        checkpoint_bytes=found.checkpoint_bytes,
+        image_bytes=found.image_bytes,
+        bundle_missing=found.has_bundle_to_come,
+        wait=wire.duration(found.wait_s),
+        egress_cost=wire.money(found.egress_usd),
+        redone=wire.duration(found.redone_s),
+        redone_cost=wire.money(found.redone_usd),
+        price_doubt=found.doubt,
+        message=prepared_words(found),
     )
 
 

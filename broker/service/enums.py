@@ -6,6 +6,7 @@ The rule: a name is the same on both sides but for the wire's prefix, which a te
 from broker.model.actor import ActorKind
 from broker.model.capacity import Certainty, Comparison
 from broker.model.intent import AfterMaxWait, CapacityType, CheckpointFormat, TopologyWish
+from broker.model.preparing import ResumeFrom
 from broker.model.reasons import FailureClass, Reason
 from broker.model.run import CloseRule, Purpose
 from broker.model.states import EpochState, PlacementEnd, PlacementState, RunState
@@ -19,6 +20,7 @@ TOPOLOGY_WISH = numbers(TopologyWish, intent_pb2.TopologyWish, "TOPOLOGY_WISH")
 CHECKPOINT_FORMAT = numbers(CheckpointFormat, intent_pb2.CheckpointFormat, "CHECKPOINT_FORMAT")
 CERTAINTY = numbers(Certainty, offer_pb2.Certainty, "CERTAINTY")
 COMPARISON = numbers(Comparison, offer_pb2.Comparison, "COMPARISON")
+RESUME_FROM = numbers(ResumeFrom, offer_pb2.ResumeFrom, "RESUME_FROM")
 PURPOSE = numbers(Purpose, placement_pb2.Purpose, "PURPOSE")
 PLACEMENT_STATE = numbers(PlacementState, placement_pb2.PlacementState, "PLACEMENT_STATE")
 PLACEMENT_END = numbers(PlacementEnd, placement_pb2.PlacementEnd, "PLACEMENT_END")

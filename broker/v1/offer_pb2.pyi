@@ -23,6 +23,38 @@ else:
 
 DESCRIPTOR: _descriptor.FileDescriptor
 
+class _ResumeFrom:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _ResumeFromEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ResumeFrom.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    RESUME_FROM_UNSPECIFIED: _ResumeFrom.ValueType  # 0
+    """Not said."""
+    RESUME_FROM_NOTHING: _ResumeFrom.ValueType  # 1
+    """From the beginning: the run has saved nothing, or was told so."""
+    RESUME_FROM_NEWEST_HERE: _ResumeFrom.ValueType  # 2
+    """From its newest checkpoint, which is there."""
+    RESUME_FROM_NEWEST_COPIED: _ResumeFrom.ValueType  # 3
+    """From its newest checkpoint, which is copied there and waited for."""
+    RESUME_FROM_OLDER_HERE: _ResumeFrom.ValueType  # 4
+    """From an older one that is there: to do again what lies between comes cheaper than the copy."""
+
+class ResumeFrom(_ResumeFrom, metaclass=_ResumeFromEnumTypeWrapper):
+    """What a start at a place would go on from."""
+
+RESUME_FROM_UNSPECIFIED: ResumeFrom.ValueType  # 0
+"""Not said."""
+RESUME_FROM_NOTHING: ResumeFrom.ValueType  # 1
+"""From the beginning: the run has saved nothing, or was told so."""
+RESUME_FROM_NEWEST_HERE: ResumeFrom.ValueType  # 2
+"""From its newest checkpoint, which is there."""
+RESUME_FROM_NEWEST_COPIED: ResumeFrom.ValueType  # 3
+"""From its newest checkpoint, which is copied there and waited for."""
+RESUME_FROM_OLDER_HERE: ResumeFrom.ValueType  # 4
+"""From an older one that is there: to do again what lies between comes cheaper than the copy."""
+Global___ResumeFrom: _TypeAlias = ResumeFrom  # noqa: Y015
+
 class _Comparison:
     ValueType = _typing.NewType("ValueType", _builtins.int)
     V: _TypeAlias = ValueType  # noqa: Y015
@@ -49,6 +81,8 @@ class _ComparisonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Comparison
     """It would be better and may not be taken now."""
     COMPARISON_LAST_RESORT: _Comparison.ValueType  # 9
     """It gave this run no machines, and nothing newer says that it would now."""
+    COMPARISON_CONTENT: _Comparison.ValueType  # 10
+    """To bring the run's content there, and to do again what is lost, costs more."""
 
 class Comparison(_Comparison, metaclass=_ComparisonEnumTypeWrapper):
     """Why an offer stands where it does among those of a run: what puts it furthest behind the one that
@@ -75,6 +109,8 @@ COMPARISON_HELD_BACK: Comparison.ValueType  # 8
 """It would be better and may not be taken now."""
 COMPARISON_LAST_RESORT: Comparison.ValueType  # 9
 """It gave this run no machines, and nothing newer says that it would now."""
+COMPARISON_CONTENT: Comparison.ValueType  # 10
+"""To bring the run's content there, and to do again what is lost, costs more."""
 Global___Comparison: _TypeAlias = Comparison  # noqa: Y015
 
 class _Certainty:
@@ -206,6 +242,7 @@ class Offer(_message.Message):
     COMPARISON_FIELD_NUMBER: _builtins.int
     HELD_BACK_BY_FIELD_NUMBER: _builtins.int
     COMPARED_FIELD_NUMBER: _builtins.int
+    PREPARATION_FIELD_NUMBER: _builtins.int
     hardware_index: _builtins.int
     """Which hardware option of the workload it would run, from 0."""
     nodes: _builtins.int
@@ -242,6 +279,10 @@ class Offer(_message.Message):
     def content_wait(self) -> _duration_pb2.Duration:
         """How long its content is still on the way."""
 
+    @_builtins.property
+    def preparation(self) -> Global___Preparation:
+        """What a start there takes before the run goes on from where it was."""
+
     def __init__(
         self,
         *,
@@ -258,14 +299,87 @@ class Offer(_message.Message):
         comparison: Global___Comparison.ValueType = ...,
         held_back_by: _errors_pb2.Reason.ValueType = ...,
         compared: _builtins.str = ...,
+        preparation: Global___Preparation | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["content_wait", b"content_wait", "forecast", b"forecast", "place", b"place", "price_per_gpu_hour", b"price_per_gpu_hour", "price_per_hour", b"price_per_hour"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["content_wait", b"content_wait", "forecast", b"forecast", "place", b"place", "preparation", b"preparation", "price_per_gpu_hour", b"price_per_gpu_hour", "price_per_hour", b"price_per_hour"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["chosen", b"chosen", "compared", b"compared", "comparison", b"comparison", "content_wait", b"content_wait", "forecast", b"forecast", "gpus", b"gpus", "hardware_index", b"hardware_index", "held_back_by", b"held_back_by", "nodes", b"nodes", "place", b"place", "price_per_gpu_hour", b"price_per_gpu_hour", "price_per_hour", b"price_per_hour", "score", b"score"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["chosen", b"chosen", "compared", b"compared", "comparison", b"comparison", "content_wait", b"content_wait", "forecast", b"forecast", "gpus", b"gpus", "hardware_index", b"hardware_index", "held_back_by", b"held_back_by", "nodes", b"nodes", "place", b"place", "preparation", b"preparation", "price_per_gpu_hour", b"price_per_gpu_hour", "price_per_hour", b"price_per_hour", "score", b"score"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___Offer: _TypeAlias = Offer  # noqa: Y015
+
+@_typing.final
+class Preparation(_message.Message):
+    """What a start at a place takes before the run goes on from where it was: bytes, time and money."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    RESUME_FROM_FIELD_NUMBER: _builtins.int
+    RESUME_STEP_FIELD_NUMBER: _builtins.int
+    CHECKPOINT_BYTES_FIELD_NUMBER: _builtins.int
+    IMAGE_BYTES_FIELD_NUMBER: _builtins.int
+    BUNDLE_MISSING_FIELD_NUMBER: _builtins.int
+    WAIT_FIELD_NUMBER: _builtins.int
+    EGRESS_COST_FIELD_NUMBER: _builtins.int
+    REDONE_FIELD_NUMBER: _builtins.int
+    REDONE_COST_FIELD_NUMBER: _builtins.int
+    PRICE_DOUBT_FIELD_NUMBER: _builtins.int
+    MESSAGE_FIELD_NUMBER: _builtins.int
+    resume_from: Global___ResumeFrom.ValueType
+    """What the start would go on from."""
+    resume_step: _builtins.int
+    """The step of that checkpoint; unset: from the beginning."""
+    checkpoint_bytes: _builtins.int
+    """Bytes of the checkpoint that are to be copied there."""
+    image_bytes: _builtins.int
+    """Bytes of the image that are to be copied to the registry that the place pulls from."""
+    bundle_missing: _builtins.bool
+    """Whether the run's bundle is to be brought there as well: some tens of megabytes at most."""
+    price_doubt: _builtins.str
+    """Why `egress_cost` is a guess, in words; empty where the price is known."""
+    message: _builtins.str
+    """All of it in words; empty where nothing is to be said."""
+    @_builtins.property
+    def wait(self) -> _duration_pb2.Duration:
+        """How long all of that is on its way, as measured of late between the two regions."""
+
+    @_builtins.property
+    def egress_cost(self) -> _money_pb2.Money:
+        """US dollars for what leaves other regions for it."""
+
+    @_builtins.property
+    def redone(self) -> _duration_pb2.Duration:
+        """Training that is done once more: what lies between that checkpoint and the newest."""
+
+    @_builtins.property
+    def redone_cost(self) -> _money_pb2.Money:
+        """US dollars for the gang meanwhile, at the price of the offer."""
+
+    def __init__(
+        self,
+        *,
+        resume_from: Global___ResumeFrom.ValueType = ...,
+        resume_step: _builtins.int | None = ...,
+        checkpoint_bytes: _builtins.int = ...,
+        image_bytes: _builtins.int = ...,
+        bundle_missing: _builtins.bool = ...,
+        wait: _duration_pb2.Duration | None = ...,
+        egress_cost: _money_pb2.Money | None = ...,
+        redone: _duration_pb2.Duration | None = ...,
+        redone_cost: _money_pb2.Money | None = ...,
+        price_doubt: _builtins.str = ...,
+        message: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_resume_step", b"_resume_step", "egress_cost", b"egress_cost", "redone", b"redone", "redone_cost", b"redone_cost", "resume_step", b"resume_step", "wait", b"wait"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_resume_step", b"_resume_step", "bundle_missing", b"bundle_missing", "checkpoint_bytes", b"checkpoint_bytes", "egress_cost", b"egress_cost", "image_bytes", b"image_bytes", "message", b"message", "price_doubt", b"price_doubt", "redone", b"redone", "redone_cost", b"redone_cost", "resume_from", b"resume_from", "resume_step", b"resume_step", "wait", b"wait"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__resume_step: _TypeAlias = _typing.Literal["resume_step"]  # noqa: Y015
+    _WhichOneofArgType__resume_step: _TypeAlias = _typing.Literal["_resume_step", b"_resume_step"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__resume_step) -> _WhichOneofReturnType__resume_step | None: ...
+
+Global___Preparation: _TypeAlias = Preparation  # noqa: Y015
 
 @_typing.final
 class Forecast(_message.Message):

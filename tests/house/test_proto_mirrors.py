@@ -14,6 +14,7 @@ from broker.history.events import RunEvent
 from broker.model.actor import ActorKind
 from broker.model.capacity import Certainty, Comparison
 from broker.model.intent import AfterMaxWait, CapacityType, CheckpointFormat, TopologyWish
+from broker.model.preparing import ResumeFrom
 from broker.model.reasons import FailureClass, Reason
 from broker.model.run import CloseRule, Purpose
 from broker.model.states import EpochState, PlacementEnd, PlacementState, RunState
@@ -36,6 +37,7 @@ MIRRORS: list[tuple[type[StrEnum], Any, str]] = [
     (CheckpointFormat, intent_pb2.CheckpointFormat, "CHECKPOINT_FORMAT"),
     (Certainty, offer_pb2.Certainty, "CERTAINTY"),
     (Comparison, offer_pb2.Comparison, "COMPARISON"),
+    (ResumeFrom, offer_pb2.ResumeFrom, "RESUME_FROM"),
     (ActorKind, event_pb2.ActorKind, "ACTOR_KIND"),
 ]
 RPC = re.compile(r"((?:^  //.*\n)+)  rpc (\w+)\(", re.MULTILINE)

@@ -36,11 +36,13 @@ from broker.model.billing import gate_gpus, live_cost, running_gpus
 from broker.model.capacity import FlavorFacts, Signal, SignalKind
 from broker.model.capacity_seen import ClusterWord
 from broker.model.checkpoint import CheckpointRef
+from broker.model.copying import CopyKind
 from broker.model.intent import AfterMaxWait, CapacityType, Intent, Limits, Terms, Workload
 from broker.model.policy import RegionPolicy, TeamCaps, TeamStanding
 from broker.model.reasons import FailureClass, Reason
 from broker.model.run import Arrival, CloseRule, Placement, RankEnd, Run
 from broker.model.states import PlacementEnd, PlacementState
+from broker.placement.content import prepared_words
 from broker.placement.explain import explain
 from broker.placement.plan import plan
 from broker.placement.standing import RegionStanding
@@ -90,6 +92,7 @@ class Stage:
             "wait": self._wait,
             "report": self._report,
             "signal": self._signal,
+            "rate": self._rate,
             "start": self._start,
             "progress": self._progress,
             "save": self._save,
@@ -288,6 +291,11 @@ class Stage:
             )
         )
 
+    def _rate(self, plain: list[str], words: Words) -> None:
+        source, destination, bytes_per_s = plain
+        kind = CopyKind.CHECKPOINT
+        self.view.rates.tell(kind, source, destination, float(bytes_per_s))
+
     def _explain(self, plain: list[str], words: Words) -> None:
         told = explain(self.view, self.runs[self._name(plain[0])], self.now)
         for offer in told.offers:
@@ -296,6 +304,8 @@ class Stage:
                 f"p50 {duration(offer.forecast.p50_s or 0.0)} chance {offer.forecast.chance:.2f} "
                 f"at ${offer.price_per_hour}/h"
             )
+            if prepared := prepared_words(offer.preparation):
+                self.trace.append(f"  {prepared}")
         for block in told.blocked:
             self.trace.append(f"blocked {block.offer.region}: {block.reason}: {block.message}")
         for no in told.refusals:

@@ -1,6 +1,7 @@
 """What an image costs a start: a copy where it is not, and the pull by machines that are new."""
 
 from dataclasses import replace
+from decimal import Decimal
 
 import pytest
 
@@ -11,7 +12,7 @@ from broker.model.copying import CopyKind
 from broker.model.image import PinnedImage
 from broker.model.run import Run
 from broker.placement.choices import AddLeg
-from broker.placement.content import IMAGE_RATE, content_s
+from broker.placement.content import IMAGE_RATE, preparation, stakes
 from broker.placement.explain import explain
 from broker.placement.forecast import GATE_S, SPREAD
 from broker.placement.plan import plan
@@ -34,7 +35,7 @@ def waiting(image: PinnedImage | None = IMAGE) -> tuple[Story, View]:
 
 
 def copied_s(view: View, run: Run) -> float:
-    return content_s(view, run, "alpha")
+    return preparation(view, run, "alpha", stakes(view, "h100", 2, Decimal(2))).wait_s
 
 
 def test_an_image_that_is_not_in_a_region_is_on_its_way_there_first() -> None:
@@ -60,7 +61,7 @@ def test_a_place_is_not_refused_for_an_image_that_is_nowhere_yet() -> None:
     story, view = waiting()
     view.rates.tell(CopyKind.IMAGE, "", "alpha", 1e5)
     (offer,) = explain(view, story.run, story.now).offers
-    assert offer.content_s > view.region("alpha").policy.patience.content_s
+    assert offer.preparation.wait_s > view.region("alpha").policy.patience.content_s
 
 
 @pytest.mark.parametrize("region", ["alpha", "beta"])
