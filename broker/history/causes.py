@@ -37,6 +37,7 @@ LOSS_CLASS: Mapping[Reason, FailureClass] = {
     Reason.BUNDLE_DAMAGED: FailureClass.ORCHESTRATION,
     Reason.WEDGED: FailureClass.ORCHESTRATION,
     # What was saved was not kept.
+    Reason.COPY_NOT_VERIFIED: FailureClass.ORCHESTRATION,
     Reason.CHECKPOINT_LOST: FailureClass.ORCHESTRATION,
     # Of a start that has saved nothing it is the run's own (``deciding_close``).
     Reason.TRANSIENT_FAULT: FailureClass.TRANSIENT,

@@ -40,6 +40,7 @@ _GATE_CAUSES = {
     "withdrawn": Reason.EVICTED,
     "preempted": Reason.NODE_PREEMPTED,
     "bundle_bad": Reason.BUNDLE_DAMAGED,
+    "checkpoint_bad": Reason.COPY_NOT_VERIFIED,
     "mismatch": Reason.GANG_RECREATED,
     "not_listed": Reason.GANG_RECREATED,
 }

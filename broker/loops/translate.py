@@ -73,6 +73,7 @@ _ENDS = {
 _GATE_EXITS: dict[int | None, tuple[Reason, str]] = {
     80: (Reason.GATE_TIMEOUT, "it stood at the gate as long as it may and gave its nodes back"),
     84: (Reason.BUNDLE_DAMAGED, "the bundle in the region's store is damaged or missing"),
+    90: (Reason.COPY_NOT_VERIFIED, "the checkpoint in the region's store is not whole any more"),
 }
 
 

@@ -79,6 +79,7 @@ _LAUNCHER_EXITS = {
     exits.OF_CAUSE[rules.Cause.REVOKED]: Word.LEFT_GATE,
     exits.OF_CAUSE[rules.Cause.FENCED]: Word.FENCED,
     exits.OF_CAUSE[rules.Cause.BUNDLE_BAD]: Word.BUNDLE_DAMAGED,
+    exits.OF_CAUSE[rules.Cause.CHECKPOINT_BAD]: Word.CHECKPOINT_DAMAGED,
     exits.OF_CAUSE[rules.Cause.WITHDRAWN]: Word.NOTICE_HEARD,
     exits.OF_CAUSE[rules.Cause.PREEMPTED]: Word.NOTICE_HEARD,
     exits.OF_CAUSE[rules.Cause.MISMATCH]: Word.LEFT_GATE,

@@ -107,6 +107,11 @@ END_ROWS: dict[Word, Row] = {
         "The bundle in the region's store is damaged or missing",
         "Submit the run again, so that the bundle is stored anew.",
     ),
+    Word.CHECKPOINT_DAMAGED: _launcher(
+        Fault.ORCHESTRATION,
+        "The checkpoint in the region's store is not whole any more, or is another",
+        "If it comes again, look at the region's disk or bucket.",
+    ),
     Word.LAUNCHER_MISTOLD: _launcher(
         Fault.ORCHESTRATION,
         "The launcher was not told all that it needs",

@@ -122,6 +122,25 @@ class BucketStore:
             self._require_marker()
         return found, str(page.get("nextPageToken", ""))
 
+    def sizes(self, prefix: str) -> Dict[str, int]:
+        """Measure what is under the prefix; see Measured."""
+        check_key(prefix.rstrip("/"))
+        start, token = len(self._folder + prefix), ""
+        found: Dict[str, int] = {}
+        for _ in range(MAX_PAGES):
+            page = self._page(prefix, token, fields="items(name,size),nextPageToken")
+            try:
+                for one in page.get("items", ()):
+                    found[str(one["name"])[start:]] = int(one["size"])
+            except (TypeError, KeyError, ValueError):
+                raise StoreUnreachable(f"{prefix}: the answer is no listing") from None
+            token = str(page.get("nextPageToken", ""))
+            if not token:
+                if not found:
+                    self._require_marker()
+                return found
+        raise StoreUnreachable(f"{prefix}: more than {MAX_PAGES} pages")
+
     def delete(self, key: str) -> None:
         """Remove; see Store."""
         check_key(key)

@@ -21,6 +21,7 @@ OF_CAUSE = {
     Cause.PREEMPTED: 87,
     Cause.MISMATCH: 88,
     Cause.DRAINED: 89,
+    Cause.CHECKPOINT_BAD: 90,
     Cause.CANNOT_RUN: 127,
 }
 

@@ -6,6 +6,7 @@ The rule: nothing is decided here. Read ``stand_at_gate`` first.
 from __future__ import annotations
 
 import os
+import sys
 import time
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -26,7 +27,7 @@ from regions.launcher.rules import (
     next_step,
 )
 from regions.launcher.settings import Settings
-from regions.launcher.store import Store, StoreUnreachable
+from regions.launcher.store import Measured, Store, StoreUnreachable
 
 EAGER, SLOWER = 8.0, 1.25
 """A wait begins with looks that are so many times as close, each further from the next than the one
@@ -42,7 +43,7 @@ class Place:
     """One process, and where it works: its settings, store, nonce and private directory."""
 
     settings: Settings
-    store: Store
+    store: Measured
     keys: layout.RunKeys
     nonce: str
     private_dir: str
@@ -178,8 +179,22 @@ def _create_owner(place: Place, known: _Knowledge, step: CreateOwner) -> bool:
 
 
 def _prepare(place: Place, known: _Knowledge, grant: layout.Grant) -> Optional[Cause]:
-    """Get the bundle ready. Returns why to leave, or None; a silent store is tried again."""
+    """See that the checkpoint is there, and get the bundle ready. Returns why to leave, or None.
+
+    A silent store is tried again.
+    """
     say_preparing(place, grant)
+    if grant.resume_from is not None:
+        from regions.launcher import resume  # who begins from nothing starts sooner without
+
+        try:
+            fault = resume.fault_of(place.store, grant.resume_from, grant.resume_digest)
+        except StoreUnreachable:
+            return None
+        if fault:
+            # It goes to the process's own log, where people look.
+            sys.stderr.write(f"launcher: {fault}\n")
+            return Cause.CHECKPOINT_BAD
     if grant.bundle is None:
         known.is_prepared = True
         return None

@@ -86,6 +86,17 @@ class Grant:
     bundle: Optional[str]
     seals: Tuple[Seal, ...]
 
+    @property
+    def resume_digest(self) -> Optional[str]:
+        """The manifest's digest of what it resumes from; None for nothing, and where no seal tells,
+        as of what another run saved."""
+        origin = None if self.resume_from is None else checkpoint_of(self.resume_from)
+        for seal in self.seals:
+            for step, digest in seal.steps:
+                if (seal.epoch, step) == origin:
+                    return digest
+        return None
+
 
 @dataclass(frozen=True)
 class Started:

@@ -27,7 +27,7 @@ from regions.launcher.settings import BadSettings, Settings
 from regions.launcher.store import (
     GS,
     DirectoryStore,
-    Store,
+    Measured,
     StoreUnreachable,
     random_hex,
     uri_at,
@@ -220,6 +220,7 @@ class _Attendant:
             "BROKER_EPOCH": str(grant.epoch.number),
             "BROKER_CHECKPOINT_URI": self._uri(checkpoints),
             "BROKER_RESUME_FROM": "" if resume_from is None else self._uri(resume_from),
+            "BROKER_RESUME_DIGEST": grant.resume_digest or "",
             "BROKER_DIR": self._exchange.folder,
             # Of a bucket: training reaches it as this launcher does.
             "BROKER_STORE_TOKENS": place.settings.store_tokens,
@@ -230,7 +231,7 @@ class _Attendant:
         return uri_at(self._place.settings.store, key)
 
 
-def _opened(settings: Settings) -> Store:
+def _opened(settings: Settings) -> Measured:
     if not settings.store.startswith(GS):
         return DirectoryStore(settings.store)
     from regions.launcher import bucket, tokens  # a directory starts sooner without

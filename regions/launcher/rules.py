@@ -37,6 +37,7 @@ class Cause(Enum):
     WITHDRAWN = "withdrawn"
     MISMATCH = "mismatch"
     BUNDLE_BAD = "bundle_bad"
+    CHECKPOINT_BAD = "checkpoint_bad"
     CANNOT_RUN = "cannot_run"
     PREEMPTED = "preempted"
     DRAINED = "drained"

@@ -14,7 +14,7 @@ import os
 import re
 import stat
 from contextlib import suppress
-from typing import BinaryIO, Optional, Protocol, Tuple
+from typing import BinaryIO, Dict, Optional, Protocol, Tuple
 
 MARKER = ".store"
 """The file at the root that says: this is the store, and not the empty folder it was mounted on."""
@@ -64,6 +64,17 @@ class Store(Protocol):
 
     def delete(self, key: str) -> None:
         """Remove the key. Absent already is done."""
+
+
+class Measured(Store, Protocol):
+    """A Store of which a launcher also asks how large things are, before it begins with them."""
+
+    def sizes(self, prefix: str) -> Dict[str, int]:
+        """The sizes in bytes of all that is under a prefix, however deep, by the rest of its key.
+
+        What is there and can be no file of a checkpoint, as a link, is in it as little as what is
+        absent.
+        """
 
 
 def read_bounded(store: Store, key: str, limit_bytes: int) -> Optional[bytes]:
@@ -213,6 +224,25 @@ class DirectoryStore:
         hidden = () if prefix else (MARKER, SCRATCH + "/")
         return tuple(sorted(name for name in names if name not in hidden))
 
+    def sizes(self, prefix: str) -> Dict[str, int]:
+        """Measure what is under the prefix; see Measured. Links are not followed."""
+        root = self._path(prefix.rstrip("/"))
+        found: Dict[str, int] = {}
+        try:
+            for folder, _, names in os.walk(root, onerror=_raise):
+                for name in names:
+                    with suppress(FileNotFoundError):
+                        path = os.path.join(folder, name)
+                        seen = os.lstat(path)
+                        if stat.S_ISREG(seen.st_mode):
+                            found[os.path.relpath(path, root)] = seen.st_size
+        except (FileNotFoundError, NotADirectoryError):
+            found.clear()
+        except OSError as error:
+            raise StoreUnreachable(f"{prefix}: {error}") from error
+        self._require_root()
+        return found
+
     def delete(self, key: str) -> None:
         """Remove; see Store."""
         try:
@@ -264,6 +294,10 @@ class DirectoryStore:
             with suppress(FileExistsError):
                 os.mkdir(one)
                 _sync_folder(os.path.dirname(one))
+
+
+def _raise(error: OSError) -> None:
+    raise error
 
 
 def _entry_name(entry: "os.DirEntry[str]") -> str:

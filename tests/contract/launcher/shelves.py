@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Protocol
 
 from regions.launcher.bucket import BucketStore
-from regions.launcher.store import DirectoryStore, Store
+from regions.launcher.store import DirectoryStore, Measured
 from regions.launcher.tokens import Tokens
 from tests.fakes.gcs import CUT, FakeGcs, serve
 from tests.fakes.metadata_server import FakeMetadata, serve_tokens
@@ -26,7 +26,7 @@ class Shelf(Protocol):
     """A store that was made, and the world around it."""
 
     @property
-    def store(self) -> Store:
+    def store(self) -> Measured:
         """The store, as the broker and these tests use it."""
         ...
 
@@ -48,7 +48,7 @@ class DirectoryShelf:
     def __init__(self, root: Path) -> None:
         self.root = root
         root.parent.mkdir(parents=True, exist_ok=True)
-        self.store: Store = DirectoryStore.create(str(root))
+        self.store: Measured = DirectoryStore.create(str(root))
         self.env = {"BROKER_STORE": f"file://{root}"}
 
     def cut(self) -> None:
@@ -64,7 +64,7 @@ class BucketShelf:
     def __init__(self, fake: FakeGcs, metadata: FakeMetadata, store: BucketStore) -> None:
         self.fake = fake
         self.metadata = metadata
-        self.store: Store = store
+        self.store: Measured = store
         self.env = {
             "BROKER_STORE": store.location,
             "BROKER_STORE_ENDPOINT": fake.url,

@@ -18,8 +18,12 @@ from regions.launcher import layout, rules
 from regions.launcher.reading import Unreachable
 from regions.launcher.rules import Closed, How, TryRevoke, Wish, WriteFence, judge
 from regions.launcher.store import StoreUnreachable
+from replicator.checkpoint.formats import Format
+from replicator.checkpoint.manifest import FileDigest, Manifest, Replica, encode_replica
+from replicator.checkpoint.paths import CheckpointPath
+from replicator.hashing import crc32c_of
 from tests.builders import Story
-from tests.contract.launcher.gangs import RUN, Gang, Site, exchange_of, grant_for, until
+from tests.contract.launcher.gangs import KEYS, RUN, Gang, Site, exchange_of, grant_for, until
 
 pytestmark = pytest.mark.alone
 GRANT = grant_for("p1", 1)
@@ -215,6 +219,41 @@ def test_the_bundle_is_the_working_directory_and_a_bad_one_starts_nothing(site: 
     assert site.gang("p1", command=command).exits() == [0, 0]
     gatehouse.write_grant(site.store, RUN, grant_for("p2", 2, bundle="0" * 64))
     assert site.gang("p2", command=command).exits() == [84, 84]
+
+
+def test_a_checkpoint_that_lost_a_file_starts_nothing(
+    site: Site, capfd: pytest.CaptureFixture[str]
+) -> None:
+    epoch = layout.EpochId(number=1, nonce="a" * 32)
+    folder = KEYS.checkpoint(epoch, 20)
+    data = {".complete": b"{}", "model": b"12345678"}
+    files = tuple(
+        FileDigest(
+            name=name,
+            size_bytes=len(held),
+            sha256=hashlib.sha256(held).hexdigest(),
+            crc32c=crc32c_of(held),
+        )
+        for name, held in data.items()
+    )
+    replica = Replica(
+        path=CheckpointPath.parse(folder),
+        manifest=Manifest(epoch=epoch.name, step=20, format=Format.FILES, files=files),
+        generations=dict.fromkeys(data, "1"),
+        sources={},
+    )
+    for name, held in {**data, "_REPLICA.json": encode_replica(replica)}.items():
+        site.store.create_if_absent(f"{folder}/{name}", held)
+    seals = (layout.Seal(epoch=epoch, steps=((20, replica.manifest.digest),)),)
+    command = ("sh", "-c", f"test $BROKER_RESUME_DIGEST = {replica.manifest.digest}")
+    whole = grant_for("p2", 2, resume_from=folder, seals=seals)
+    gatehouse.write_grant(site.store, RUN, whole)
+    assert site.gang("p2", command=command).exits() == [0, 0]
+    site.store.delete(f"{folder}/model")
+    gatehouse.write_grant(site.store, RUN, grant_for("p3", 3, resume_from=folder, seals=seals))
+    assert site.gang("p3", command=command).exits() == [90, 90]
+    said = f"launcher: {folder}/'model' is not there as the manifest says\n"
+    assert capfd.readouterr().err == 2 * said
 
 
 def test_a_bad_configuration_is_said_by_name_and_status(site: Site) -> None:

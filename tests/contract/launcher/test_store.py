@@ -37,6 +37,21 @@ def test_what_is_put_is_read_and_listed_one_level_at_a_time(shelf: Shelf) -> Non
     assert store.list("runs/r/placements/p/") == ()
 
 
+def test_what_is_under_a_prefix_is_measured_however_deep(shelf: Shelf) -> None:
+    shelf.store.put("runs/r/step-1/model", b"123")
+    shelf.store.put("runs/r/step-1/optimizer/state", b"")
+    shelf.store.put("runs/r/step-10/model", b"1")
+    assert shelf.store.sizes("runs/r/step-1/") == {"model": 3, "optimizer/state": 0}
+    assert shelf.store.sizes("runs/r/step-2/") == {}
+    with pytest.raises(InvalidKey):
+        shelf.store.sizes("runs/../step-1/")
+    shelf.cut()
+    for prefix in ("runs/r/step-1/", "runs/r/step-2/"):
+        with pytest.raises(StoreUnreachable):
+            shelf.store.sizes(prefix)
+    shelf.mend()
+
+
 @pytest.mark.parametrize("size_bytes", [0, 1, 100_000, 3_000_000])
 def test_a_value_is_read_back_as_it_was_written(shelf: Shelf, size_bytes: int) -> None:
     data = (b"\r\n--x\r\n\r\n" + bytes(range(256)) * 12_000)[:size_bytes]

@@ -190,6 +190,11 @@ def test_a_cluster_explains_an_end_or_leaves_it_to_the_exits(
         ({"exit_code": 87}, None, None),
         ({"exit_code": 87}, {"kind": "STOPPED", "cause": "preempted", "exit_code": 143}, None),
         ({"exit_code": 84}, {"kind": "LEFT_GATE", "cause": "bundle_bad"}, Reason.BUNDLE_DAMAGED),
+        (
+            {"exit_code": 90},
+            {"kind": "LEFT_GATE", "cause": "checkpoint_bad"},
+            Reason.COPY_NOT_VERIFIED,
+        ),
         ({"exit_code": None}, None, None),
     ],
 )

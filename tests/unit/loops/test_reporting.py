@@ -173,6 +173,7 @@ def test_a_placement_that_was_seen_is_missed_in_a_whole_look_only() -> None:
         (Cause.REFUSED, None, PlacementEnd.FAILED, Reason.REFUSED_BY_CLUSTER),
         (Cause.MEMBER_EXITED, 80, PlacementEnd.FAILED, Reason.GATE_TIMEOUT),
         (Cause.MEMBER_EXITED, 84, PlacementEnd.FAILED, Reason.BUNDLE_DAMAGED),
+        (Cause.MEMBER_EXITED, 90, PlacementEnd.FAILED, Reason.COPY_NOT_VERIFIED),
         (Cause.MEMBER_EXITED, 1, PlacementEnd.FAILED, Reason.GANG_NOT_WHOLE),
     ],
 )

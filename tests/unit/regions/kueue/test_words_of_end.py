@@ -51,6 +51,7 @@ CODES = {
     87: Word.NOTICE_HEARD,
     88: Word.LEFT_GATE,
     89: Word.DRAINED,
+    90: Word.CHECKPOINT_DAMAGED,
 }
 
 
