@@ -66,6 +66,7 @@ terms:                            # broker amend changes them at any time
   # deadline: 2030-03-01T18:00:00Z
   # expected_duration: 12h
   # budget: 500                   # US dollars
+  # copies_budget: 50             # US dollars, for copies of its checkpoints between regions
   # priority: 0                   # higher is served first
   # limits: {{user_restarts: 3, infrastructure_losses: 100}}
 

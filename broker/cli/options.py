@@ -81,6 +81,12 @@ TERMS = (
         help="How long the training takes.",
     ),
     Flag(flag="--budget", field="budget", metavar="USD", help="The most that all of it may cost."),
+    Flag(
+        flag="--copies-budget",
+        field="copies_budget",
+        metavar="USD",
+        help="The most that copies of its checkpoints may cost.",
+    ),
     Flag(flag="--priority", field="priority", metavar="N", help="Higher is served first."),
     Flag(
         flag="--user-restarts",

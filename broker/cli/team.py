@@ -12,7 +12,7 @@ from broker.sdk.reading import fill
 from broker.sdk.showing import as_json
 from broker.v1 import team_pb2
 
-TEAMS = ("TEAM", "GPUS RUNNING", "AT GATES", "GATE MINUTES TODAY", "SPENT")
+TEAMS = ("TEAM", "GPUS RUNNING", "AT GATES", "GATE MINUTES TODAY", "SPENT", "COPIES A DAY")
 NONE = "none"
 
 
@@ -56,6 +56,9 @@ def show(session: Session, name: str | None) -> None:
     "--gate-minutes", "gate_gpu_minutes_per_day", metavar="N", help="GPU-minutes at gates a day."
 )
 @click.option("--budget", metavar="USD", help="US dollars over all its runs.")
+@click.option(
+    "--copies-per-day", metavar="USD", help="US dollars for copies of checkpoints within a day."
+)
 def caps(session: Session, name: str, **said: str | None) -> None:
     """Change the caps of TEAM that are named; none removes one."""
     changes = {field: value for field, value in said.items() if value is not None}
@@ -89,6 +92,7 @@ def _row(team: team_pb2.Team) -> tuple[str, ...]:
             f"{caps.gate_gpu_minutes_per_day:g}",
         ),
         _of(words.dollars(held.spent), caps.HasField("budget"), words.dollars(caps.budget)),
+        words.dollars(caps.copies_per_day) if caps.HasField("copies_per_day") else "-",
     )
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from broker.history.refusals import Code, Refused
 from broker.loops import faulting
+from broker.loops.carrier import Carrier
 from broker.loops.carrying import newest_first
 from broker.loops.content import Content, ContentError, path_of
 from broker.loops.courier import Courier
@@ -64,6 +65,7 @@ class Answers:
         locations: Mapping[str, str],
         book: ImageBook | None,
         courier: Courier | None,
+        carrier: Carrier,
     ) -> None:
         """Make it; ``locations`` are where the regions' stores are: absolute paths, or ``gs://``.
 
@@ -78,6 +80,7 @@ class Answers:
         self._locations = locations
         self._book = book
         self._courier = courier
+        self._carrier = carrier
 
     def regions(self) -> tuple[str, ...]:
         """Return the ids of all regions the broker was told of, or has gangs in, sorted."""
@@ -187,8 +190,13 @@ class Answers:
             )
         )
         spends = {one.region: one for one in run.copy_spends}
+        held_up = self._carrier.held_up(run.name)
         return tuple(
-            replace(self._replica(region, found, paths, coming[region]), spend=spends.get(region))
+            replace(
+                self._replica(region, found, paths, coming[region]),
+                spend=spends.get(region),
+                message=held_up.get(region, ""),
+            )
             for region, found in lags.items()
         )
 

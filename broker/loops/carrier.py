@@ -8,6 +8,7 @@ tried again later. Read ``Carrier.tick`` first.
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Protocol
 
 from broker.history.commands import RecordCopy, RecordLostCopy, WarnRun
@@ -17,8 +18,10 @@ from broker.loops.desk import Clock, Desk, putting_back
 from broker.loops.doubting import Doubter
 from broker.loops.egress import NO_BUDGET_BYTES, Booking, Egress
 from broker.loops.finder import Finder
+from broker.loops.holdups import Holdups
 from broker.loops.later import Later
 from broker.loops.pacing import Pacer
+from broker.loops.purse import Purse
 from broker.loops.roster import Roster
 from broker.loops.sight import Sight
 from broker.model.checkpoint import Checkpoint, CheckpointRef
@@ -98,6 +101,7 @@ class Carrier:
         self._wishes: dict[str, Wanted] = {}
         self._over: dict[str, None] = {}  # of them, the runs that are over, next to look at first
         self._held: dict[str, object] = {}
+        self._holdups = Holdups(Purse(egress, view), view, self._later)
         self._wish_again = Agenda()
         self._ended: deque[str] | None = None  # None: not asked for yet
         self.changes = desk.log.feed.subscribe()
@@ -134,6 +138,10 @@ class Carrier:
     def is_busy(self) -> bool:
         """Whether work is under way whose outcome the next tick should collect soon."""
         return bool(self._moving) or self._content.looks.is_busy or self._content.copies.is_busy
+
+    def held_up(self, run: str) -> Mapping[str, str]:
+        """Return, by region, why a copy that a run wants there is not made now."""
+        return self._holdups.of(run)
 
     # ---- Bundles --------------------------------------------------------------------------------
 
@@ -188,6 +196,7 @@ class Carrier:
             del self._moving[key]
             # Most that fail send nothing, and are tried again: the next is to have its share.
             moving.booking.sent_bytes = done_bytes
+            moving.booking.usd = self._price(copy, done_bytes)
             failed = (copy.destination, str(path))
             await self._desk.tell(run.name, *self._later.failed(failed, copy.destination, error))
             if not error.can_retry:
@@ -217,14 +226,16 @@ class Carrier:
 
     def _copied(self, moving: _Moving) -> RecordCopy:
         copy = moving.copy
-        price = self._view.egress_price(copy.source, copy.destination)
         return RecordCopy(
             ref=moving.ref,
             region=copy.destination,
             source=copy.source,
             sent_bytes=copy.candidate.size_bytes,
-            usd=price.of(copy.candidate.size_bytes),
+            usd=self._price(copy, copy.candidate.size_bytes),
         )
+
+    def _price(self, copy: Copy, size_bytes: int) -> Decimal:
+        return self._view.egress_price(copy.source, copy.destination).of(size_bytes)
 
     async def _settle_doubts(self) -> None:
         """Say which sources are gone; what was put off on their account is tried from another."""
@@ -245,6 +256,7 @@ class Carrier:
                 self._wishes.pop(name, None)
                 self._over.pop(name, None)
                 self._held.pop(name, None)
+                self._holdups.forget(name)
                 self._wish_again.drop(name)
                 continue
             self._wishes[name] = wish
@@ -300,7 +312,7 @@ class Carrier:
             )
             for m in moving
         ]
-        allowed = {run.name: self._allowed(self._wishes[run.name], reachable) for run in runs}
+        allowed = {run.name: self._allowed(run, source, present, reachable) for run in runs}
         made = plan(
             [allowed[run.name] for run in runs if not run.is_ended],
             present,
@@ -310,6 +322,7 @@ class Carrier:
             idle=[allowed[run.name] for run in runs if run.is_ended],
             idle_slots=OVER_AT_ONCE - sum(map(self._is_over, self._moving.values())),
         )
+        self._holdups.put_off(runs, made.deferred, source)
         if not made.start:
             return
         refs = {path_of(r.uid, c.ref): (r, c) for r in runs for c in r.checkpoints}
@@ -318,8 +331,13 @@ class Carrier:
             await self._begin(owner, checkpoint, copy)
 
     async def _begin(self, run: Run, checkpoint: Checkpoint, copy: Copy) -> None:
+        usd = self._price(copy, copy.candidate.size_bytes)
+        run = self._desk.log.run(run.name) or run  # a copy of the same plan may be over by now
+        if not self._holdups.is_paid(run, copy, usd, self._coming(run)):
+            return
         key = TransferKey(store=copy.destination, path=str(copy.candidate.path))
         booking = self._egress.book(copy.source, copy.candidate.size_bytes)
+        self._egress.charge(booking, run.intent.team, usd)
         moving = _Moving(run=run.name, ref=checkpoint.ref, copy=copy, booking=booking)
         self._moving[key] = moving
         await self._ask(key, moving)
@@ -328,16 +346,26 @@ class Carrier:
         run = self._desk.log.run(moving.run)
         return run is None or run.is_ended
 
-    def _allowed(self, wish: Wanted, reachable: frozenset[str]) -> Wanted:
-        newest = str(wish.candidates[0].path)
-        return Wanted(
-            run_key=wish.run_key,
-            candidates=wish.candidates,
-            regions=tuple(
-                region
-                for region in wish.regions
-                if region in reachable and not self._later.is_too_soon((region, newest))
-            ),
+    def _coming(self, run: Run) -> dict[str, Decimal]:
+        """Return what the copies of a run cost that are on their way, by where they go."""
+        mine = (m for m in self._moving.values() if m.run == run.name)
+        return {m.copy.destination: m.booking.usd for m in mine}
+
+    def _allowed(
+        self,
+        run: Run,
+        source: str,
+        present: Mapping[CheckpointPath, tuple[str, ...]],
+        reachable: frozenset[str],
+    ) -> Wanted:
+        wish = self._wishes[run.name]
+        return self._holdups.allowed(
+            run,
+            wish,
+            source,
+            reachable=reachable,
+            has_newest=present.get(wish.candidates[0].path, ()),
+            coming=self._coming(run),
         )
 
     def _budget(self, source: str) -> Budget:

@@ -1,37 +1,54 @@
 """What left each region of late, checkpoints and images alike: a region has one budget for both.
 
 The rule: a copy is booked when it begins, and corrected as of then when it is known what was sent.
-It can be forgotten, which is only generous. Read ``Egress.left_bytes`` first.
+It can be forgotten, which is only generous. What copies of checkpoints cost is booked beside, for
+the team whose run it is. Read ``Egress.left_bytes`` first.
 """
 
 from dataclasses import dataclass
+from decimal import Decimal
 
 from broker.loops.desk import Clock
 
 PERIOD_S = 3600.0
+DAY_S = 86_400.0
 NO_BUDGET_BYTES = 1 << 62
 
 
 @dataclass(slots=True)
 class Booking:
-    """What leaves a region by one copy, as far as is known, and when it began."""
+    """What leaves a region by one copy, as far as is known, what it costs, and when it began."""
 
     began_s: float
     sent_bytes: int
+    usd: Decimal = Decimal(0)
 
 
 class Egress:
-    """The books of all regions (broker seconds, bytes)."""
+    """The books of all regions (broker seconds, bytes) and teams (US dollars)."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._booked: dict[str, list[Booking]] = {}
+        self._charged: dict[str, list[Booking]] = {}
 
     def book(self, region: str, size_bytes: int) -> Booking:
         """Note what leaves a region by a copy that begins now. Who learns better corrects it."""
         booking = Booking(self._clock.now().elapsed_s, size_bytes)
         self._booked.setdefault(region, []).append(booking)
         return booking
+
+    def charge(self, booking: Booking, team: str, usd: Decimal) -> None:
+        """Note what a copy that was booked costs a team."""
+        booking.usd = usd
+        self._charged.setdefault(team, []).append(booking)
+
+    def charged_usd(self, team: str) -> Decimal:
+        """Return what copies that began within the last day cost a team."""
+        now = self._clock.now()
+        charged = [one for one in self._charged.get(team, ()) if now.since(one.began_s) <= DAY_S]
+        self._charged[team] = charged
+        return sum((one.usd for one in charged), Decimal(0))
 
     def left_bytes(self, region: str, allowed_bytes: int | None) -> int:
         """Return what a budget for an hour still allows; ``allowed_bytes`` None: it has none."""

@@ -192,6 +192,7 @@ def make_agents(parts: Parts) -> Agents:
             locations=parts.locations,
             book=shared.book_of_images,
             courier=courier,
+            carrier=carrier,
         ),
         manifests=Manifests(parts.log, outposts, shared.book_of_images),
         examiner=Examiner(outposts, sight, parts.content, parts.images),

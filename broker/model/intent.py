@@ -159,7 +159,8 @@ class Terms:
     data may not leave, as ``lies_within`` understands them, empty means anywhere. ``max_wait_s``
     bounds the wait for the first start, ``max_requeue_wait_s`` each wait after a start (None: no
     bound).
-    ``deadline_wall_s`` is Unix seconds. ``budget`` is US dollars for the whole run.
+    ``deadline_wall_s`` is Unix seconds. ``budget`` is US dollars for the machines of the whole run,
+    ``copies_budget`` for all copies of its checkpoints between regions (None: no bound).
     """
 
     capacity_types: tuple[CapacityType, ...]
@@ -173,6 +174,7 @@ class Terms:
     budget: Decimal | None = None
     priority: int = 0
     limits: Limits = Limits()
+    copies_budget: Decimal | None = None
 
     def accepts_region(self, region: str) -> bool:
         """Return whether the user named the region, or left the choice to the policy."""

@@ -250,6 +250,8 @@ def _terms(terms: Terms, known: Known) -> list[Problem]:
     found += _deadline(terms, known)
     if terms.budget is not None:
         found += check_decimal(f"{at}.budget", terms.budget, BUDGET_MAX)
+    if terms.copies_budget is not None:
+        found += check_decimal(f"{at}.copies_budget", terms.copies_budget, BUDGET_MAX)
     found += check_whole(f"{at}.priority", terms.priority, -PRIORITY_MAX, PRIORITY_MAX)
     limits = terms.limits
     found += check_whole(f"{at}.limits.user_restarts", limits.user_restarts, 0, RESTARTS_MAX)

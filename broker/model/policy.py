@@ -55,12 +55,17 @@ class RegionPolicy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TeamCaps:
-    """What a team may hold at once. None means no cap. Minutes at gates are per day."""
+    """What a team may hold at once. None means no cap. Minutes at gates are per day.
+
+    ``copies_usd_per_day``: what the copies of its runs' checkpoints that begin within 24 hours may
+    cost, in US dollars. It is counted from the broker's start on.
+    """
 
     running_gpus: int | None = None
     gate_gpus: int | None = None
     gate_gpu_minutes_per_day: float | None = None
     budget: Decimal | None = None
+    copies_usd_per_day: Decimal | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

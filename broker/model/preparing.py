@@ -35,7 +35,8 @@ class Preparation:
     has_bundle_to_come: bool = False
     saved_s: float = 0.0
     image_s: float = 0.0
-    egress_usd: Decimal = Decimal(0)
+    checkpoint_usd: Decimal = Decimal(0)
+    image_usd: Decimal = Decimal(0)
     redone_s: float = 0.0
     redone_usd: Decimal = Decimal(0)
     doubt: str = ""
@@ -44,6 +45,11 @@ class Preparation:
     def wait_s(self) -> float:
         """How long all of it is on its way, in seconds."""
         return self.saved_s + self.image_s
+
+    @property
+    def egress_usd(self) -> Decimal:
+        """What leaves other regions for it costs."""
+        return self.checkpoint_usd + self.image_usd
 
     @property
     def usd(self) -> Decimal:

@@ -307,6 +307,12 @@ class Run:
         return sum((one.usd for one in self.copy_spends), Decimal(0))
 
     @property
+    def copies_left(self) -> Decimal | None:
+        """US dollars that further copies may cost, None for no bound."""
+        budget = self.terms.copies_budget
+        return None if budget is None else max(Decimal(0), budget - self.copies_usd)
+
+    @property
     def spent(self) -> Decimal:
         """US dollars that its ended placements cost."""
         return self.bill.cost.total

@@ -75,6 +75,11 @@ def preparation(view: View, run: Run, region: str, at_stake: Stakes) -> Preparat
     return found
 
 
+def is_too_dear(run: Run, found: Preparation) -> bool:
+    """Return whether the copy would go beyond what the run may spend on copies."""
+    return run.copies_left is not None and found.checkpoint_usd > run.copies_left
+
+
 def source_of(checkpoint: Checkpoint) -> str:
     """Return the region that a copy of a checkpoint is read from: its home, while it is there."""
     if checkpoint.home in checkpoint.regions:
@@ -116,8 +121,8 @@ def _resumed(view: View, run: Run, region: str, at_stake: Stakes) -> Preparation
     if older is None:
         return copied
     again = _done_again(newest, older, at_stake)
-    if copied.saved_s > view.region(region).policy.patience.content_s:
-        return again  # nobody waits for the copy for so long
+    if copied.saved_s > view.region(region).policy.patience.content_s or is_too_dear(run, copied):
+        return again  # nobody waits for the copy for so long, or it is never made
     return min(copied, again, key=lambda way: _worth(way, at_stake))
 
 
@@ -130,7 +135,7 @@ def _copied(view: View, newest: Checkpoint, region: str) -> Preparation:
         resume_step=newest.ref.step,
         checkpoint_bytes=newest.size_bytes,
         saved_s=newest.size_bytes / max(rate, 1.0),
-        egress_usd=price.of(newest.size_bytes),
+        checkpoint_usd=price.of(newest.size_bytes),
         doubt=price.doubt,
     )
 
@@ -159,7 +164,7 @@ def _with_image(view: View, image: PinnedImage, region: str, found: Preparation)
         found,
         image_bytes=image.size_bytes,
         image_s=image.size_bytes / max(rate, 1.0),
-        egress_usd=found.egress_usd + price.of(image.size_bytes),
+        image_usd=price.of(image.size_bytes),
         doubt=found.doubt or price.doubt,
     )
 

@@ -18,7 +18,7 @@ from broker.model.run import Placement, Run
 from broker.model.states import PlacementEnd, PlacementState
 from broker.placement import backoff
 from broker.placement.backoff import was_kept
-from broker.placement.content import preparation, stakes
+from broker.placement.content import is_too_dear, preparation, stakes
 from broker.placement.fit import Answer, misfit
 from broker.placement.patience import STUCK_CAUSES, was_put_out
 from broker.placement.standing import RegionStanding
@@ -162,11 +162,19 @@ def _content(ask: Question) -> Answer:
     price = flavor.price_per_gpu_hour or Decimal(0)
     at_stake = stakes(ask.view, flavor.accelerator, gpus, price)
     # An image may be on no region's registry yet: who asks for it is what brings it to one.
-    copy_s = preparation(ask.view, ask.run, flavor.region, at_stake).saved_s
-    if copy_s > ask.standing.policy.patience.content_s:
+    prepared = preparation(ask.view, ask.run, flavor.region, at_stake)
+    if prepared.saved_s > ask.standing.policy.patience.content_s:
         return (
             Reason.CONTENT_TOO_LATE,
-            f"copying its checkpoint there takes about {duration(copy_s)}",
+            f"copying its checkpoint there takes about {duration(prepared.saved_s)}",
+        )
+    if is_too_dear(ask.run, prepared):
+        return (
+            Reason.BUDGET_TOO_SMALL,
+            (
+                f"copying its checkpoint there costs about {money(prepared.checkpoint_usd)}, "
+                f"{money(ask.run.copies_left or Decimal(0))} of its budget for copies is left"
+            ),
         )
     return None
 

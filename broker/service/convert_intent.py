@@ -127,6 +127,7 @@ _READ_TERMS = _message(
         "deadline": fields.wall_s,
         "expected_duration": fields.duration_s,
         "budget": fields.money,
+        "copies_budget": fields.money,
         "limits": _message(Limits, "user_restarts", "infrastructure_losses"),
     },
     unset={"capacity_types": ()},
@@ -209,6 +210,8 @@ def terms_message(terms: Terms) -> intent_pb2.Terms:
     _tell_times(message, terms)
     if terms.budget is not None:
         message.budget.CopyFrom(wire.money(terms.budget))
+    if terms.copies_budget is not None:
+        message.copies_budget.CopyFrom(wire.money(terms.copies_budget))
     return message
 
 
@@ -320,3 +323,5 @@ def _complete_terms(message: intent_pb2.Terms, terms: Terms) -> None:
     _tell_times(message, terms)
     if terms.budget is not None:
         message.budget.currency_code = "USD"
+    if terms.copies_budget is not None:
+        message.copies_budget.currency_code = "USD"

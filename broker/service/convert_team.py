@@ -24,6 +24,9 @@ def caps_of(message: team_pb2.TeamCaps) -> TeamCaps:
         if has("gate_gpu_minutes_per_day")
         else None,
         budget=fields.money(message.budget, "caps.budget") if has("budget") else None,
+        copies_usd_per_day=fields.money(message.copies_per_day, "caps.copies_per_day")
+        if has("copies_per_day")
+        else None,
     )
 
 
@@ -36,6 +39,8 @@ def team_message(state: TeamState, standing: TeamStanding) -> team_pb2.Team:
     )
     if state.caps.budget is not None:
         caps.budget.CopyFrom(wire.money(state.caps.budget))
+    if state.caps.copies_usd_per_day is not None:
+        caps.copies_per_day.CopyFrom(wire.money(state.caps.copies_usd_per_day))
     return team_pb2.Team(
         name=f"teams/{state.id}",
         caps=caps,

@@ -553,6 +553,7 @@ class Terms(_message.Message):
     BUDGET_FIELD_NUMBER: _builtins.int
     PRIORITY_FIELD_NUMBER: _builtins.int
     LIMITS_FIELD_NUMBER: _builtins.int
+    COPIES_BUDGET_FIELD_NUMBER: _builtins.int
     after_max_wait: Global___AfterMaxWait.ValueType
     """What happens when max_wait has passed. Unset is KEEP_WAITING."""
     priority: _builtins.int
@@ -589,11 +590,17 @@ class Terms(_message.Message):
 
     @_builtins.property
     def budget(self) -> _money_pb2.Money:
-        """The most that the whole run may cost, in US dollars. Unset: no bound."""
+        """The most that the machines of the whole run may cost, in US dollars. Unset: no bound."""
 
     @_builtins.property
     def limits(self) -> Global___Limits:
         """How often the run may be started again."""
+
+    @_builtins.property
+    def copies_budget(self) -> _money_pb2.Money:
+        """The most that copies of its checkpoints between regions may cost, in US dollars. What would go
+        beyond is not copied, and the run goes on from what stands there. Unset: no bound.
+        """
 
     def __init__(
         self,
@@ -609,10 +616,11 @@ class Terms(_message.Message):
         budget: _money_pb2.Money | None = ...,
         priority: _builtins.int = ...,
         limits: Global___Limits | None = ...,
+        copies_budget: _money_pb2.Money | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["budget", b"budget", "deadline", b"deadline", "expected_duration", b"expected_duration", "limits", b"limits", "max_requeue_wait", b"max_requeue_wait", "max_wait", b"max_wait"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["budget", b"budget", "copies_budget", b"copies_budget", "deadline", b"deadline", "expected_duration", b"expected_duration", "limits", b"limits", "max_requeue_wait", b"max_requeue_wait", "max_wait", b"max_wait"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["after_max_wait", b"after_max_wait", "budget", b"budget", "capacity_types", b"capacity_types", "deadline", b"deadline", "expected_duration", b"expected_duration", "limits", b"limits", "max_requeue_wait", b"max_requeue_wait", "max_wait", b"max_wait", "priority", b"priority", "regions", b"regions", "residency", b"residency"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["after_max_wait", b"after_max_wait", "budget", b"budget", "capacity_types", b"capacity_types", "copies_budget", b"copies_budget", "deadline", b"deadline", "expected_duration", b"expected_duration", "limits", b"limits", "max_requeue_wait", b"max_requeue_wait", "max_wait", b"max_wait", "priority", b"priority", "regions", b"regions", "residency", b"residency"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

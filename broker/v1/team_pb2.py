@@ -27,7 +27,7 @@ from google.api import resource_pb2 as google_dot_api_dot_resource__pb2
 from google.type import money_pb2 as google_dot_type_dot_money__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x14\x62roker/v1/team.proto\x12\tbroker.v1\x1a\x1fgoogle/api/field_behavior.proto\x1a\x19google/api/resource.proto\x1a\x17google/type/money.proto\"\xa9\x01\n\x04Team\x12\x12\n\x04name\x18\x01 \x01(\tB\x04\xe2\x41\x01\x08\x12!\n\x04\x63\x61ps\x18\x02 \x01(\x0b\x32\x13.broker.v1.TeamCaps\x12/\n\x08standing\x18\x03 \x01(\x0b\x32\x17.broker.v1.TeamStandingB\x04\xe2\x41\x01\x03\x12\x0c\n\x04\x65tag\x18\x04 \x01(\t:+\xea\x41(\n\x0b\x62roker/Team\x12\x0cteams/{team}*\x05teams2\x04team\"\xc4\x01\n\x08TeamCaps\x12\x19\n\x0crunning_gpus\x18\x01 \x01(\x05H\x00\x88\x01\x01\x12\x16\n\tgate_gpus\x18\x02 \x01(\x05H\x01\x88\x01\x01\x12%\n\x18gate_gpu_minutes_per_day\x18\x03 \x01(\x01H\x02\x88\x01\x01\x12\"\n\x06\x62udget\x18\x04 \x01(\x0b\x32\x12.google.type.MoneyB\x0f\n\r_running_gpusB\x0c\n\n_gate_gpusB\x1b\n\x19_gate_gpu_minutes_per_day\"z\n\x0cTeamStanding\x12\x14\n\x0crunning_gpus\x18\x01 \x01(\x05\x12\x11\n\tgate_gpus\x18\x02 \x01(\x05\x12\x1e\n\x16gate_gpu_minutes_today\x18\x03 \x01(\x01\x12!\n\x05spent\x18\x04 \x01(\x0b\x32\x12.google.type.Moneyb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x14\x62roker/v1/team.proto\x12\tbroker.v1\x1a\x1fgoogle/api/field_behavior.proto\x1a\x19google/api/resource.proto\x1a\x17google/type/money.proto\"\xa9\x01\n\x04Team\x12\x12\n\x04name\x18\x01 \x01(\tB\x04\xe2\x41\x01\x08\x12!\n\x04\x63\x61ps\x18\x02 \x01(\x0b\x32\x13.broker.v1.TeamCaps\x12/\n\x08standing\x18\x03 \x01(\x0b\x32\x17.broker.v1.TeamStandingB\x04\xe2\x41\x01\x03\x12\x0c\n\x04\x65tag\x18\x04 \x01(\t:+\xea\x41(\n\x0b\x62roker/Team\x12\x0cteams/{team}*\x05teams2\x04team\"\xf0\x01\n\x08TeamCaps\x12\x19\n\x0crunning_gpus\x18\x01 \x01(\x05H\x00\x88\x01\x01\x12\x16\n\tgate_gpus\x18\x02 \x01(\x05H\x01\x88\x01\x01\x12%\n\x18gate_gpu_minutes_per_day\x18\x03 \x01(\x01H\x02\x88\x01\x01\x12\"\n\x06\x62udget\x18\x04 \x01(\x0b\x32\x12.google.type.Money\x12*\n\x0e\x63opies_per_day\x18\x05 \x01(\x0b\x32\x12.google.type.MoneyB\x0f\n\r_running_gpusB\x0c\n\n_gate_gpusB\x1b\n\x19_gate_gpu_minutes_per_day\"z\n\x0cTeamStanding\x12\x14\n\x0crunning_gpus\x18\x01 \x01(\x05\x12\x11\n\tgate_gpus\x18\x02 \x01(\x05\x12\x1e\n\x16gate_gpu_minutes_today\x18\x03 \x01(\x01\x12!\n\x05spent\x18\x04 \x01(\x0b\x32\x12.google.type.Moneyb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -43,7 +43,7 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_TEAM']._serialized_start=121
   _globals['_TEAM']._serialized_end=290
   _globals['_TEAMCAPS']._serialized_start=293
-  _globals['_TEAMCAPS']._serialized_end=489
-  _globals['_TEAMSTANDING']._serialized_start=491
-  _globals['_TEAMSTANDING']._serialized_end=613
+  _globals['_TEAMCAPS']._serialized_end=533
+  _globals['_TEAMSTANDING']._serialized_start=535
+  _globals['_TEAMSTANDING']._serialized_end=657
 # @@protoc_insertion_point(module_scope)

@@ -65,6 +65,7 @@ class TeamCaps(_message.Message):
     GATE_GPUS_FIELD_NUMBER: _builtins.int
     GATE_GPU_MINUTES_PER_DAY_FIELD_NUMBER: _builtins.int
     BUDGET_FIELD_NUMBER: _builtins.int
+    COPIES_PER_DAY_FIELD_NUMBER: _builtins.int
     running_gpus: _builtins.int
     """Accelerators that train."""
     gate_gpus: _builtins.int
@@ -75,6 +76,12 @@ class TeamCaps(_message.Message):
     def budget(self) -> _money_pb2.Money:
         """US dollars over all its runs."""
 
+    @_builtins.property
+    def copies_per_day(self) -> _money_pb2.Money:
+        """US dollars for copies of its runs' checkpoints between regions that begin within 24 hours. Those
+        before the broker's start are not counted.
+        """
+
     def __init__(
         self,
         *,
@@ -82,10 +89,11 @@ class TeamCaps(_message.Message):
         gate_gpus: _builtins.int | None = ...,
         gate_gpu_minutes_per_day: _builtins.float | None = ...,
         budget: _money_pb2.Money | None = ...,
+        copies_per_day: _money_pb2.Money | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_gate_gpu_minutes_per_day", b"_gate_gpu_minutes_per_day", "_gate_gpus", b"_gate_gpus", "_running_gpus", b"_running_gpus", "budget", b"budget", "gate_gpu_minutes_per_day", b"gate_gpu_minutes_per_day", "gate_gpus", b"gate_gpus", "running_gpus", b"running_gpus"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_gate_gpu_minutes_per_day", b"_gate_gpu_minutes_per_day", "_gate_gpus", b"_gate_gpus", "_running_gpus", b"_running_gpus", "budget", b"budget", "copies_per_day", b"copies_per_day", "gate_gpu_minutes_per_day", b"gate_gpu_minutes_per_day", "gate_gpus", b"gate_gpus", "running_gpus", b"running_gpus"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_gate_gpu_minutes_per_day", b"_gate_gpu_minutes_per_day", "_gate_gpus", b"_gate_gpus", "_running_gpus", b"_running_gpus", "budget", b"budget", "gate_gpu_minutes_per_day", b"gate_gpu_minutes_per_day", "gate_gpus", b"gate_gpus", "running_gpus", b"running_gpus"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_gate_gpu_minutes_per_day", b"_gate_gpu_minutes_per_day", "_gate_gpus", b"_gate_gpus", "_running_gpus", b"_running_gpus", "budget", b"budget", "copies_per_day", b"copies_per_day", "gate_gpu_minutes_per_day", b"gate_gpu_minutes_per_day", "gate_gpus", b"gate_gpus", "running_gpus", b"running_gpus"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__gate_gpu_minutes_per_day: _TypeAlias = _typing.Literal["gate_gpu_minutes_per_day"]  # noqa: Y015
     _WhichOneofArgType__gate_gpu_minutes_per_day: _TypeAlias = _typing.Literal["_gate_gpu_minutes_per_day", b"_gate_gpu_minutes_per_day"]  # noqa: Y015

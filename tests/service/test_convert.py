@@ -44,7 +44,7 @@ RICH = text_format.Parse(
       max_wait { seconds: 7200 nanos: 999999999 } after_max_wait: 3
       max_requeue_wait { seconds: 60 } deadline { seconds: 1900000000 nanos: 123456789 }
       expected_duration { seconds: 3600 } budget { units: 12 nanos: 345678901 }
-      priority: -3 limits { user_restarts: 0 }
+      copies_budget { units: 3 nanos: 5 } priority: -3 limits { user_restarts: 0 }
     }
     """,
     intent_pb2.Intent(),

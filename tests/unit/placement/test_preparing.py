@@ -11,9 +11,11 @@ from hypothesis import strategies as st
 
 from broker.model.capacity import Comparison, Offer
 from broker.model.checkpoint import Checkpoint, CheckpointRef, EpochId
-from broker.model.copying import GIB, CopyKind, EgressPrice
+from broker.model.copying import GIB, CopyKind, CopySpend, EgressPrice
 from broker.model.image import PinnedImage
+from broker.model.intent import Terms
 from broker.model.preparing import Preparation, ResumeFrom
+from broker.model.reasons import Reason
 from broker.model.run import Run
 from broker.placement.content import (
     COPY_RATE_BYTES_PER_S,
@@ -26,7 +28,7 @@ from broker.placement.content import (
 from broker.placement.explain import explain, why_there
 from broker.placement.view import View
 from tests.builders import flat_egress
-from tests.unit.placement.pictures import at, make_cluster, make_flavor, waiting_run
+from tests.unit.placement.pictures import ANY, at, make_cluster, make_flavor, waiting_run
 
 SAVED = CopyKind.CHECKPOINT
 HOUR_S = 3600.0
@@ -71,7 +73,7 @@ def test_a_copy_takes_as_long_as_copies_between_the_two_took_and_costs_its_egres
         resume_step=200,
         checkpoint_bytes=500 * GIB,
         saved_s=500.0,
-        egress_usd=Decimal(10),
+        checkpoint_usd=Decimal(10),
     )
     assert prepared_words(found(view)) == (
         "it resumes from step 200 once its 536.9 GB are copied; about 8 min and $10.00 on the way"
@@ -101,6 +103,31 @@ def test_what_nobody_waits_for_is_done_again_whatever_it_costs() -> None:
     assert found(view).resume is ResumeFrom.OLDER_HERE
     view.rates.tell(SAVED, "alpha", "beta", 500 * GIB / (patience_s - 1.0))
     assert found(view).resume is ResumeFrom.NEWEST_COPIED
+
+
+def frugal(budget: str) -> Run:
+    """Return a run whose copies may cost so much."""
+    return waiting_run(terms=Terms(capacity_types=ANY, copies_budget=Decimal(budget)))
+
+
+def test_a_copy_beyond_what_the_run_may_spend_is_not_waited_for() -> None:
+    newest, older = saved(200, "alpha", hours=90.0), saved(100, "alpha", "beta")
+    view = having(newest, older)
+    view.rates.tell(SAVED, "alpha", "beta", 1e12)
+    assert found(view, run=frugal("10")).resume is ResumeFrom.NEWEST_COPIED
+    assert found(view, run=frugal("9.99")).resume is ResumeFrom.OLDER_HERE
+    paid = CopySpend(region="gamma", copies=1, sent_bytes=1, usd=Decimal(4))
+    poor = replace(frugal("13"), copy_spends=(paid,))
+    assert found(view, run=poor).resume is ResumeFrom.OLDER_HERE
+    # Nothing stands in beta: no start there can come.
+    view = having(saved(200, "alpha", gib=500))
+    view.apply_cluster(make_cluster(make_flavor("beta", region="beta", nodes_free=8)))
+    view.rates.tell(SAVED, "alpha", "beta", 1e12)
+    (no,) = explain(view, frugal("9.99"), at(1000.0)).refusals
+    assert (no.reason, no.message) == (
+        Reason.BUDGET_TOO_SMALL,
+        "copying its checkpoint there costs about $10.00, $9.99 of its budget for copies is left",
+    )
 
 
 def test_a_price_that_nobody_knows_is_said_to_be_a_guess() -> None:
