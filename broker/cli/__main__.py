@@ -4,7 +4,6 @@ The rule: who interrupts it gets the terminal back. An interruption can be lost 
 threads below Python can keep an interpreter from ending; neither may hold up who pressed Ctrl-C.
 """
 
-import os
 import signal
 import sys
 from types import FrameType
@@ -13,8 +12,9 @@ from typing import NoReturn
 from broker.cli import exits
 from broker.cli.main import main
 
-LEAVES_WITHIN_S = 30
-"""What is interrupted has so long to say how to go on, and to give up what it began."""
+LEAVES_WITHIN_S, ENDS_WITHIN_S = 30, 5
+"""What is interrupted has so long to say how to go on and to give up what it began, and then so
+long to end."""
 
 
 def program() -> NoReturn:
@@ -22,9 +22,7 @@ def program() -> NoReturn:
     signal.signal(signal.SIGINT, _interrupt)
     code = main()
     if code == exits.INTERRUPTED:
-        sys.stdout.flush()
-        sys.stderr.flush()
-        os._exit(code)
+        signal.alarm(ENDS_WITHIN_S)
     sys.exit(code)
 
 

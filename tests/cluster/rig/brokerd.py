@@ -7,6 +7,7 @@ that only they hold. Read ``joined``, then ``Brokerd``.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -170,8 +171,10 @@ class Brokerd:
         return self._process.wait(STOP_S)
 
     def close(self) -> None:
-        """Leave no process of it."""
+        """Leave no process of it: it is asked to stop, and killed where it does not."""
         if self._process is not None and self._process.poll() is None:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self.stop()
             self._process.kill()
             self._process.wait()
         for end in (self._lifeline, self._held):
