@@ -10,7 +10,6 @@ from itertools import islice
 from broker.model.capacity import FlavorKey, Offer, Refusal
 from broker.model.moment import Moment
 from broker.model.run import Run
-from broker.placement.content import preparation, stakes
 from broker.placement.feasible import Question, as_left, failed_for_s, refuse
 from broker.placement.fit import NEVER
 from broker.placement.forecast import forecast
@@ -132,8 +131,6 @@ def _judge(view: View, run: Run, place: Place, now: Moment) -> Offer | Refusal:
     pull_s = view.pull_s(run, flavor.region)
     left_s = remaining_wait_s(run, now)
     foreseen = forecast(as_left(question), outlook, option, left_s, pull_s=pull_s)
-    at_stake = stakes(view, flavor.accelerator, option.gpus, price)
-    prepared = preparation(view, run, flavor.region, at_stake)
     return Offer(
         key=key,
         region=flavor.region,
@@ -143,7 +140,7 @@ def _judge(view: View, run: Run, place: Place, now: Moment) -> Offer | Refusal:
         gpus=option.gpus,
         price_per_gpu_hour=price,
         forecast=foreseen,
-        preparation=prepared,
-        score=score(question, foreseen, prepared),
+        preparation=question.prepared,
+        score=score(question, foreseen, question.prepared),
         failed_s=failed_for_s(question),
     )

@@ -8,11 +8,13 @@ what passes by itself. Read ``refuse``.
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from decimal import Decimal
+from functools import cached_property
 
 from broker.model.billing import live_cost
 from broker.model.capacity import ClusterFacts, FlavorFacts, Refusal
 from broker.model.intent import HardwareOption
 from broker.model.moment import Moment
+from broker.model.preparing import Preparation
 from broker.model.reasons import Reason
 from broker.model.run import Placement, Run
 from broker.model.states import PlacementEnd, PlacementState
@@ -26,7 +28,7 @@ from broker.placement.view import View
 from broker.placement.words import duration, money
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Question:
     """Could this run start on this flavor with this hardware option, now?"""
 
@@ -50,6 +52,13 @@ class Question:
     def cluster(self) -> ClusterFacts:
         """The flavor's cluster as last seen."""
         return self.view.clusters[self.flavor.key.cluster]
+
+    @cached_property
+    def prepared(self) -> Preparation:
+        """What a start there takes first."""
+        flavor, price = self.flavor, self.flavor.price_per_gpu_hour or Decimal(0)
+        at_stake = stakes(self.view, flavor.accelerator, self.option.gpus, price)
+        return preparation(self.view, self.run, flavor.region, at_stake)
 
 
 def refuse(question: Question) -> Refusal | None:
@@ -158,11 +167,8 @@ def _time(ask: Question) -> Answer:
 
 
 def _content(ask: Question) -> Answer:
-    flavor, gpus = ask.flavor, ask.option.gpus
-    price = flavor.price_per_gpu_hour or Decimal(0)
-    at_stake = stakes(ask.view, flavor.accelerator, gpus, price)
+    prepared = ask.prepared
     # An image may be on no region's registry yet: who asks for it is what brings it to one.
-    prepared = preparation(ask.view, ask.run, flavor.region, at_stake)
     if prepared.saved_s > ask.standing.policy.patience.content_s:
         return (
             Reason.CONTENT_TOO_LATE,
