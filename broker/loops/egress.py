@@ -41,14 +41,15 @@ class Egress:
     def charge(self, booking: Booking, team: str, usd: Decimal) -> None:
         """Note what a copy that was booked costs a team."""
         booking.usd = usd
-        self._charged.setdefault(team, []).append(booking)
+        self._charged[team] = [*self._of_today(team), booking]
 
     def charged_usd(self, team: str) -> Decimal:
         """Return what copies that began within the last day cost a team."""
+        return sum((one.usd for one in self._of_today(team)), Decimal(0))
+
+    def _of_today(self, team: str) -> list[Booking]:
         now = self._clock.now()
-        charged = [one for one in self._charged.get(team, ()) if now.since(one.began_s) <= DAY_S]
-        self._charged[team] = charged
-        return sum((one.usd for one in charged), Decimal(0))
+        return [one for one in self._charged.get(team, ()) if now.since(one.began_s) <= DAY_S]
 
     def left_bytes(self, region: str, allowed_bytes: int | None) -> int:
         """Return what a budget for an hour still allows; ``allowed_bytes`` None: it has none."""
