@@ -33,11 +33,11 @@ PLANTED = [
     ("pure packages ask no clock and open no file", "broker/policy/a.py", "t = datetime.now()"),
     ("pure packages ask no clock and open no file", "broker/model/a.py", "with open(p) as f: ..."),
     ("our own code is never mocked", "tests/unit/test_a.py", "from unittest import mock"),
-    ("no test is skipped or expected to fail", "tests/test_a.py", "pytest.mark.skip"),  # only read
+    ("no test is skipped or expected to fail", "tests/test_a.py", "pytest.mark.sk" + "ip"),
     (
         "what is not there yet is not promised",
         "broker/a.py",
-        "def f():\n raise NotImplementedError",  # only read
+        "def f():\n raise NotImpl" + "ementedError",
     ),
     ("every test can fail", "tests/test_a.py", "def test_nothing():\n    f()\n"),
     ("the project speaks of itself alone", "README.md", "see /wor" + "k/here\n"),
