@@ -4,6 +4,7 @@ The rule: one session for both, so that the pieces of a long upload go out with 
 renewed when it ends, as all other calls. Read ``open_access``.
 """
 
+import os
 from dataclasses import dataclass
 
 import google.auth
@@ -16,6 +17,9 @@ from requests.adapters import HTTPAdapter
 from replicator.errors import StoreForbidden
 
 SCOPES = ("https://www.googleapis.com/auth/devstorage.read_write",)
+# Without it the client looks each bucket up in a thread of its own, for traces that nobody takes:
+# calls that are billed, tried again for minutes, and need a right that nothing else here needs.
+NO_LOOKUPS = "DISABLE_GCS_PYTHON_CLIENT_OTEL_BUCKET_METADATA"
 # Connections that are kept open: above what a broker copies at once, or each call would make anew.
 MAX_CONNECTIONS = 64
 
@@ -40,6 +44,7 @@ def open_access(credentials: Credentials | None, endpoint: str | None) -> Access
     """
     if credentials is None:
         credentials = _default_credentials()
+    os.environ.setdefault(NO_LOOKUPS, "true")
     session = AuthorizedSession(credentials)
     session.mount("https://", HTTPAdapter(pool_maxsize=MAX_CONNECTIONS))
     client = storage.Client(

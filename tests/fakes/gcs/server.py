@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections.abc import Iterator
@@ -11,6 +12,7 @@ from dataclasses import dataclass, field
 from google.auth.credentials import AnonymousCredentials
 from google.cloud import storage
 
+from replicator.stores.gcs.access import NO_LOOKUPS
 from tests.fakes.gcs.cloud import Cloud
 from tests.fakes.gcs.faults import Faults
 from tests.fakes.gcs.routes import Handler
@@ -35,6 +37,7 @@ class FakeGcs:
 
     def client(self) -> storage.Client:
         """Return a client of Google's on this fake; it is closed with it."""
+        os.environ.setdefault(NO_LOOKUPS, "true")
         client = storage.Client(
             project="p",
             credentials=AnonymousCredentials(),

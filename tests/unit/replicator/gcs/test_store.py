@@ -4,6 +4,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from datetime import UTC, datetime
+from pathlib import Path
 
 import pytest
 
@@ -17,6 +18,7 @@ from tests.contract.replicator.pairs import BRIEF
 from tests.fakes.checkpoints import unheard
 from tests.unit.replicator.gcs.conftest import Scene
 
+TREE = Path(__file__).parents[4]
 LATE = """
 import sys, replicator.stores, replicator.checkpoint.copy, replicator.bundle
 print(sorted({"google.cloud", "requests", "tenacity"} & set(sys.modules)))
@@ -28,6 +30,32 @@ def test_who_has_no_bucket_pays_for_no_client() -> None:
         [sys.executable, "-c", LATE], capture_output=True, text=True, check=True, timeout=60
     )
     assert told.stdout == "[]\n"
+
+
+CALLS = """
+import threading
+from tests.contract.replicator.pairs import fake_pair
+before = set(threading.enumerate())
+with fake_pair() as pair:
+    pair.source.put("a/one", [b"1"])
+    pair.source.list("a/")
+    for each in set(threading.enumerate()) - before:
+        if "fetch" in each.name:
+            each.join()
+    print(pair.fake.faults.calls("buckets.get"))
+"""
+
+
+def test_the_client_asks_for_nothing_that_it_was_not_told_to() -> None:
+    told = subprocess.run(
+        [sys.executable, "-c", CALLS],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=TREE,
+        timeout=60,
+    )
+    assert (told.stdout, told.returncode) == ("0\n", 0), told.stderr
 
 
 def test_a_prefix_without_its_marker_is_unreachable_and_never_empty(scene: Scene) -> None:
