@@ -29,12 +29,11 @@ def money(dollars: Decimal) -> str:
 
 
 def size(size_bytes: int) -> str:
-    """Return a size as people say it: "900 B", "12.5 MB", "1.4 TB"."""
-    number, units = float(size_bytes), iter(("kB", "MB", "GB", "TB"))
-    unit = "B"
-    while number >= 999.95 and (larger := next(units, None)) is not None:
-        number, unit = number / 1000.0, larger
-    return f"{size_bytes} B" if unit == "B" else f"{number:.1f} {unit}"
+    """Return a size as the client writes it: "900 B", "12.5 MiB", "1.4 TiB"."""
+    number, unit = float(size_bytes), 0
+    while number >= 1023.95 and unit < 5:
+        number, unit = number / 1024, unit + 1
+    return f"{size_bytes} B" if unit == 0 else f"{number:.1f} {'KMGTP'[unit - 1]}iB"
 
 
 def times(number: int) -> str:

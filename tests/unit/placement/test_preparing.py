@@ -76,7 +76,7 @@ def test_a_copy_takes_as_long_as_copies_between_the_two_took_and_costs_its_egres
         checkpoint_usd=Decimal(10),
     )
     assert prepared_words(found(view)) == (
-        "it resumes from step 200 once its 536.9 GB are copied; about 8 min and $10.00 on the way"
+        "it resumes from step 200 once its 500.0 GiB are copied; about 8 min and $10.00 on the way"
     )
 
 
@@ -154,7 +154,7 @@ def test_a_bundle_and_an_image_that_are_missing_are_brought_too() -> None:
     assert told.wait_s == pytest.approx(62.0)
     assert told.egress_usd == Decimal("0.2")
     assert prepared_words(told) == (
-        "its image of 10.7 GB is brought first; about 62 s and $0.20 on the way"
+        "its image of 10.0 GiB is brought first; about 62 s and $0.20 on the way"
     )
     view.apply_image(image.name, "beta", is_there=True)
     view.apply_bundle("b" * 64, frozenset({"beta"}))
@@ -213,6 +213,6 @@ def test_of_two_alike_places_the_one_that_has_the_checkpoint_is_the_better_buy()
     assert (first.offer.region, second.offer.region) == ("beta", "alpha")
     assert second.comparison is Comparison.CONTENT
     assert second.message.startswith("its content costs $10.00 more for an hour of progress: ")
-    assert "once its 2.1 TB are copied" in second.message
-    assert "once its 2.1 TB are copied" in why_there(second.offer)
+    assert "once its 2.0 TiB are copied" in second.message
+    assert "once its 2.0 TiB are copied" in why_there(second.offer)
     assert "resumes" not in why_there(first.offer)

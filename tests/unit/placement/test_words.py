@@ -1,12 +1,18 @@
-"""Numbers in sentences: which are counted, and which are a part of a name."""
+"""Numbers in sentences: which are counted, which are a part of a name, and how sizes are written."""
 
 from __future__ import annotations
 
 import pytest
 
-from broker.placement.words import renumbered, without_numbers
+from broker.placement.words import renumbered, size, without_numbers
+from broker.sdk.quantities import size_text
 
 TWO = "2 of 4 machines are here in us-east4, the rest are out of stock"
+
+
+@pytest.mark.parametrize("size_bytes", [0, 900, 1023, 1024, 12_500_000, 5 << 30, 3 << 50])
+def test_a_size_is_written_as_the_client_writes_it(size_bytes: int) -> None:
+    assert size(size_bytes) == size_text(size_bytes)
 
 
 def test_names_keep_their_digits() -> None:
