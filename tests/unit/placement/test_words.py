@@ -1,4 +1,4 @@
-"""Numbers in sentences: which are counted, which are a part of a name, and how sizes are written."""
+"""Numbers in sentences: which are counted, which are part of a name, and how sizes are written."""
 
 from __future__ import annotations
 
